@@ -1,0 +1,113 @@
+# make [MODE=debug|release|asan|ubsan|cov] [V=1] all run check lint fuzz bench compdb install help
+MODE   ?= debug
+O      ?= build/$(MODE)
+PREFIX ?= /usr/local
+Q      := $(if $(V),,@)
+SAY     = $(if $(V),,@echo "  $(1)")
+
+CF.debug   := -O0 -g3
+CF.release := -O2 -g -D_FORTIFY_SOURCE=2 -fPIE
+CF.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CF.ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
+CF.cov     := -O0 -g --coverage
+LF.release := -pie -Wl,-z,relro,-z,now
+LF.asan    := -fsanitize=address,undefined
+LF.ubsan   := -fsanitize=undefined
+LF.cov     := --coverage
+WARN       := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
+              -Wmissing-prototypes -Wswitch-enum -Wvla -Werror
+LIBEXEC    := $(PREFIX)/libexec/exeat
+COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong -fno-common \
+              $(CF.$(MODE)) $(CPPFLAGS) $(CFLAGS)
+LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
+
+# ---- what is in which process: what is not listed is not in it ----
+CONF     := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
+YAML     := conf/diag.c conf/yaml.c conf/schema.c
+POLICY   := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c policy/decide.c
+COMPILER := policy/build.c policy/load.c
+CHANNEL  := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
+ROLE     := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c
+RECORD   := sandbox/ring.c proxy/record.c
+
+SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/explain.c proxy/settings.c \
+                      sandbox/confine.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
+                      sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/host_root.c sandbox/keeper.c \
+                      proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
+                      proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
+                      proxy/supervisor.c proxy/run_records.c proxy/main.c
+SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
+                      proxy/asks.c proxy/dns_msg.c proxy/dns_service.c proxy/refused.c proxy/hello.c \
+                      proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c \
+                      proxy/upstream.c proxy/exchange.c proxy/foreign.c proxy/answer.c proxy/connection.c \
+                      proxy/connections.c proxy/audit.c proxy/worker.c
+SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/resolver.c proxy/resolver_cache.c proxy/dial.c proxy/dialer.c
+SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/credential.c broker/ca.c \
+                      proxy/tickets.c proxy/broker.c
+SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c
+SRC.exeat-reader   := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
+SRC.exeat-init     := sandbox/init.c
+
+PKG.exeat          := libevent_core yaml-0.1 jansson libnftnl libmnl libcap-ng libseccomp libcrypto
+PKG.exeat-worker   := libevent_core libssl libcrypto libcap-ng libseccomp libmnl
+PKG.exeat-dialer   := libevent_core libcares libcap-ng libseccomp libcrypto
+PKG.exeat-broker   := libevent_core libcrypto libcap-ng libseccomp
+PKG.exeat-recorder := libevent_core libcap-ng libseccomp libcrypto
+PKG.exeat-reader   := libevent_core yaml-0.1 libpsl libcap-ng libseccomp libcrypto
+
+include tests/rules.mk
+
+PROGRAMS := exeat exeat-worker exeat-dialer exeat-broker exeat-recorder exeat-reader exeat-init
+BINARIES := $(PROGRAMS:%=$(O)/%)
+SRCS     := $(sort $(foreach p,$(PROGRAMS),$(SRC.$(p))))
+HDRS     := $(wildcard conf/*.h policy/*.h sandbox/*.h broker/*.h proxy/*.h)
+objects   = $(patsubst %.c,$(O)/%.o,$(1))
+libs      = $(if $(1),$(shell pkg-config --libs $(1)))
+
+.DEFAULT_GOAL := all
+.PHONY: all run check lint compdb install clean help deps fuzz bench FORCE
+.SECONDARY:
+
+all: $(BINARIES) ## build the programs
+
+define program
+$(O)/$(1): $(call objects,$(SRC.$(1)))
+	$$(call SAY,LINK  $$@)
+	$(Q)$$(LINK) -o $$@ $$(filter %.o,$$^) $$(call libs,$(PKG.$(1)))
+endef
+$(foreach p,$(filter-out exeat-init,$(PROGRAMS)),$(eval $(call program,$(p))))
+# The one program that runs inside the box, whose libraries may be anyone's: static.
+$(O)/exeat-init: $(call objects,$(SRC.exeat-init))
+	$(call SAY,LINK  $@)
+	$(Q)$(CC) -static -o $@ $^
+
+$(O)/sandbox/init.o: COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -O2 -g
+
+$(O)/%.o: %.c $(O)/.flags
+	@mkdir -p $(@D)
+	$(call SAY,CC    $<)
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+$(O)/.flags: FORCE # a changed compiler or flag rebuilds, an unchanged one does not
+	@mkdir -p $(@D); echo '$(COMPILE) $(LINK)' | cmp -s - $@ || echo '$(COMPILE) $(LINK)' > $@
+
+deps: ## install what is missing (Debian packages)
+	$(Q)sh conf/install-packages.sh build run
+
+run: ## the main job, for real: a box, a policy, a credential, refusals, the log
+	$(Q)sh conf/install-packages.sh build run demo
+	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) all
+	$(Q)sh tests/demo/demo.sh $(O)
+
+compdb: ## write compile_commands.json for clangd and clang-tidy
+	$(Q){ s='['; for f in $(SRCS) $(UNIT); do printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' \
+	  "$$s" '$(CURDIR)' "$$f" '$(COMPILE) -c '"$$f"; s=','; done; printf '\n]\n'; } > compile_commands.json
+install: all ## install under DESTDIR/PREFIX
+	$(Q)install -D -m 0755 $(O)/exeat $(DESTDIR)$(PREFIX)/bin/exeat
+	$(Q)set -e; for p in $(filter-out exeat,$(PROGRAMS)); do install -D -m 0755 $(O)/$$p $(DESTDIR)$(LIBEXEC)/$$p; done
+	$(Q)set -e; for f in policy.yaml exeat.yaml; do install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+clean: ## remove what was built
+	rm -rf build compile_commands.json
+
+-include $(SRCS:%.c=$(O)/%.d)

@@ -1,0 +1,29 @@
+/* broker/credential.h - what a credential puts on a request
+ *
+ * Ownership   edits go into the caller's secret buffers (wipe them).       Blocking  never.
+ * Failure     ERR_NOMEM.
+ * Tests       tests/unit/broker/test_credential.c
+ */
+#ifndef BROKER_CREDENTIAL_H
+#define BROKER_CREDENTIAL_H
+
+#include "broker/secret.h"
+#include "conf/buf.h"
+#include "policy/policy.h"
+
+#define CREDENTIAL_VALUE_MAX (2 * SECRET_MAX)
+#define CREDENTIAL_PATTERNS_MAX 4
+
+/* One field to set, and what to look for in the answer (the value; for basic the base64 text, too). */
+struct credential_edit {
+	struct str field;		/* lower case; borrowed from the policy */
+	struct buf value;		/* the field's whole value */
+	struct buf patterns[CREDENTIAL_PATTERNS_MAX];
+	size_t n_patterns;
+};
+
+must_use enum err credential_edit(const struct credential_info *c, const struct secret *s,
+				  struct credential_edit *out);
+void credential_edit_wipe(struct credential_edit *e);
+
+#endif

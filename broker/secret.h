@@ -1,0 +1,34 @@
+/* broker/secret.h - a value that must not get out: locked, not dumpable, wiped
+ *
+ * Ownership   secret_new() copies and the caller wipes its source; secret_free() wipes.
+ * Blocking    no.
+ * Failure     ERR_NOMEM, also where the memory cannot be locked.
+ * Printing    there is no way to format one, on purpose.
+ * Tests       tests/unit/broker/test_secret.c
+ */
+#ifndef BROKER_SECRET_H
+#define BROKER_SECRET_H
+
+#include "conf/err.h"
+#include "conf/str.h"
+
+#define SECRET_MIN 8		/* shorter values would be found everywhere in an answer */
+#define SECRET_MAX 16384
+
+struct secret;
+
+must_use enum err secret_new(struct str value, struct secret **out);
+void secret_free(struct secret *s);
+/* Borrowed; never to be copied into memory that is not a secret's. */
+struct str secret_value(const struct secret *s);
+
+/* Why a value cannot be one (static text: empty, too short, has a control byte, ...), or NULL. One
+ * trailing newline has been trimmed by secret_trim(). */
+struct str secret_trim(struct str value);
+const char *secret_objection(struct str value);
+
+/* Reads a secret's source: a descriptor of a file or pipe. *objection says what is wrong with owner,
+ * mode or value; it never holds a byte of the value. @check_mode: refuse files that others read. */
+must_use enum err secret_read(int fd, bool check_mode, struct secret **out, const char **objection);
+
+#endif

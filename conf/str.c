@@ -1,0 +1,58 @@
+#include "conf/str.h"
+
+bool str_eq_nocase(struct str a, struct str b)
+{
+	if (a.n != b.n)
+		return false;
+	for (size_t i = 0; i < a.n; i++)
+		if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
+			return false;
+	return true;
+}
+
+size_t str_find(struct str s, char c)
+{
+	const char *hit = s.n ? memchr(s.p, c, s.n) : NULL;
+
+	return hit ? (size_t)(hit - s.p) : s.n;
+}
+
+static bool is_ows(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+struct str str_trim(struct str s)
+{
+	while (s.n && is_ows(s.p[0]))
+		s = str_from(s, 1);
+	while (s.n && is_ows(s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
+bool str_to_u64(struct str s, uint64_t max, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	if (s.n == 0)
+		return false;
+	for (size_t i = 0; i < s.n; i++) {
+		uint64_t digit = (uint64_t)(unsigned char)s.p[i] - '0';
+
+		if (digit > 9 || v > (max - digit) / 10)
+			return false;
+		v = v * 10 + digit;
+	}
+	*out = v;
+	return true;
+}
+
+struct str str_cut(struct str *rest, char c)
+{
+	size_t at = str_find(*rest, c);
+	struct str head = str_n(rest->p, at);
+
+	*rest = at < rest->n ? str_from(*rest, at + 1) : STR_NONE;
+	return head;
+}

@@ -1,0 +1,33 @@
+/* policy/path.h - request paths: one reading, or a refusal
+ *
+ * path_normalise() does RFC 3986 6.2.2: escapes of unreserved characters decoded, the case of the
+ * others' hex digits raised, dot segments removed. What servers read in different ways (an escaped
+ * slash, backslash or dot segment, a double escape of these, NUL, raw controls, ';' in a dot
+ * segment, raw backslash) is PATH_AMBIGUOUS: on a host with a path rule that is a refusal.
+ *
+ * path_match() is the policy's glob: '*' any run inside one segment, '**' as a whole segment any
+ * number of segments, also none.
+ *
+ * Ownership   output goes into the caller's buffer.       Blocking  never.
+ * Failure     by result; a buffer over its limit is PATH_BAD.
+ * Cost        path_match() is linear in the path for each '*'; no exponential case.
+ * Tests       tests/unit/policy/test_path.c, fuzz/fuzz_path.c
+ */
+#ifndef POLICY_PATH_H
+#define POLICY_PATH_H
+
+#include "conf/buf.h"
+
+enum path_result {
+	PATH_OK,
+	PATH_AMBIGUOUS,		/* servers disagree on what it names */
+	PATH_BAD,		/* no path at all: does not start with '/', a byte that may not stand here */
+};
+
+/* @raw: path without query and fragment. @out is appended to. @why: static text where not OK. */
+enum path_result path_normalise(struct str raw, struct buf *out, const char **why);
+bool path_match(struct str pattern, struct str path);
+/* Is this a pattern that path_match() knows? *why is static text. */
+bool path_pattern_valid(struct str pattern, const char **why);
+
+#endif

@@ -1,0 +1,51 @@
+/* proxy/fields.h - HTTP fields of one message: an ordered list of names and values
+ *
+ * Version-neutral: names are kept in lower case beside their original spelling for HTTP/1.
+ *
+ * Ownership   the list owns one buffer for all text; strs handed out live until the next change.
+ *             fields_free(); fields_wipe() where a credential was put on.
+ * Blocking    never.
+ * Failure     sticky in the buffer (fields_failed()).
+ * Limits      FIELDS_MAX fields; bytes as given at fields_init().
+ * Tests       tests/unit/proxy/test_fields.c
+ */
+#ifndef PROXY_FIELDS_H
+#define PROXY_FIELDS_H
+
+#include "conf/buf.h"
+
+#define FIELDS_MAX 256
+
+struct field_at {
+	uint32_t name, name_n, value, value_n;	/* offsets into the buffer */
+};
+
+struct fields {
+	struct buf text;
+	struct field_at at[FIELDS_MAX];
+	size_t n;
+	bool overflow;
+};
+
+void fields_init(struct fields *f, size_t max_bytes);
+void fields_free(struct fields *f);
+void fields_wipe(struct fields *f);
+void fields_clear(struct fields *f);
+bool fields_failed(const struct fields *f);
+void fields_add(struct fields *f, struct str name, struct str value);
+struct str fields_name(const struct fields *f, size_t i);
+struct str fields_value(const struct fields *f, size_t i);
+/* For changing a value in place (same length). */
+char *fields_value_mut(struct fields *f, size_t i);
+/* The first with that name (case-insensitive), starting at @from; f->n where there is none. */
+size_t fields_find(const struct fields *f, struct str name, size_t from);
+bool fields_get(const struct fields *f, struct str name, struct str *value);
+/* Removes all with that name; says how many there were. */
+size_t fields_remove(struct fields *f, struct str name);
+/* Does a comma-separated list field (all its lines) hold this token, case-insensitively? */
+bool fields_has_token(const struct fields *f, struct str name, struct str token);
+/* Removes what must not be forwarded: Connection and what it names, Keep-Alive, Proxy-*, TE (but
+ * "trailers"), Transfer-Encoding, Upgrade, HTTP2-Settings (RFC 9110 7.6.1, RFC 9113 8.2.2). */
+void fields_drop_hop_by_hop(struct fields *f);
+
+#endif

@@ -1,0 +1,155 @@
+#include "proxy/messages.h"
+
+#include "conf/addr.h"
+
+#define S ROLE_SUPERVISOR
+#define W ROLE_WORKER
+#define D ROLE_DIALER
+#define B ROLE_BROKER
+#define R ROLE_RECORDER
+
+#define TEXT_MAX 1024
+#define DER_MAX 4096
+#define PEM_MAX 8192
+#define ADDRS_MAX (MSG_ADDRS_MAX * ADDR_PACKED)
+#define PORTS_MAX (2 * 1024)
+#define POLICIES_MAX 16
+
+#define ROW(type_, from_, to_, phases_, struct_, ...)                                             \
+	{ .type = MSG_##type_, .name = #type_, .from = (from_), .to = (to_), .phases = (phases_), \
+	  .size = sizeof(struct struct_), __VA_ARGS__ }
+#define FDS(min_, max_) .fds_min = (min_), .fds_max = (max_)
+
+/* ROLE_ANY stands for whoever is at the channel's other end: READY comes from each role, SANDBOX
+ * goes to two. */
+const struct message_row exeat_messages[] = {
+	ROW(WORKER_START, S, W, PHASE_START, msg_worker_start, .once = true,
+	    FDS(FD_WORKER_POLICY + 1, FD_WORKER_POLICY + POLICIES_MAX), .fields = {
+		F(struct msg_worker_start, STR, sandbox, MSG_SANDBOX_NAME_MAX),
+		F(struct msg_worker_start, STR, link, 16),
+		F(struct msg_worker_start, U32, ifindex, 0),
+		F(struct msg_worker_start, U32, gateway, 0),
+		F(struct msg_worker_start, U32, box, 0),
+		F(struct msg_worker_start, STR, pool, ADDR_PORT_TEXT_MAX),
+		F(struct msg_worker_start, U8, trust_system, 0),
+		F(struct msg_worker_start, LIST, trust_files, 64),
+		F(struct msg_worker_start, U32, max_connections, 0),
+		F(struct msg_worker_start, U32, max_headers, 0),
+		F(struct msg_worker_start, U32, idle_ms, 0) }),
+	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
+		F(struct msg_dialer_start, LIST, servers, 8),
+		F(struct msg_dialer_start, U32, timeout_ms, 0),
+		F(struct msg_dialer_start, LIST, names, 128),
+		F(struct msg_dialer_start, LIST, own, 128) }),
+	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 3), .fields = {
+		F(struct msg_broker_start, U32, secrets, 0) }),
+	ROW(RECORDER_START, S, R, PHASE_START, msg_recorder_start, .once = true, FDS(1, 1), .fields = {
+		F(struct msg_recorder_start, STR, path, MSG_PATH_MAX) }),
+	ROW(READ, S, ROLE_READER, PHASE_START, msg_read, .once = true, FDS(2, 2), .fields = {
+		F(struct msg_read, STR, file, MSG_PATH_MAX),
+		F(struct msg_read, U8, secrets_known, 0),
+		F(struct msg_read, LIST, secrets, MESSAGE_LIST_MAX),
+		F(struct msg_read, LIST, secret_hosts, MESSAGE_LIST_MAX) }),
+	ROW(READ_DONE, ROLE_READER, S, PHASE_START | PHASE_RUN, msg_read_done, .once = true, .fields = {
+		F(struct msg_read_done, U8, ok, 0),
+		F(struct msg_read_done, U32, errors, 0),
+		F(struct msg_read_done, U32, warnings, 0) }),
+	ROW(READY, ROLE_ANY, S, PHASE_START | PHASE_RUN, msg_ready, .once = true, .fields = {
+		F(struct msg_ready, U8, unused, 0) }),
+	ROW(SANDBOX, S, ROLE_ANY, PHASE_RUN, msg_sandbox, FDS(FD_SANDBOX_POLICY + 1, FD_SANDBOX_POLICY + POLICIES_MAX),
+	    .fields = {
+		F(struct msg_sandbox, U32, sandbox, 0),
+		F(struct msg_sandbox, STR, name, MSG_SANDBOX_NAME_MAX) }),
+	ROW(SANDBOX_CA, B, S, PHASE_RUN, msg_sandbox_ca, .fields = {
+		F(struct msg_sandbox_ca, U32, sandbox, 0),
+		F(struct msg_sandbox_ca, STR, pem, PEM_MAX) }),
+	ROW(SECRET, S, B, PHASE_START, msg_secret, FDS(1, 1), .fields = {
+		F(struct msg_secret, STR, name, TEXT_MAX),
+		F(struct msg_secret, U8, source, 0),
+		F(struct msg_secret, STR, where, MSG_PATH_MAX),
+		F(struct msg_secret, STR, hosts, MESSAGE_MAX / 2) }),
+	ROW(SECRET_BAD, B, S, PHASE_START | PHASE_RUN, msg_secret_bad, .fields = {
+		F(struct msg_secret_bad, STR, name, TEXT_MAX),
+		F(struct msg_secret_bad, STR, why, TEXT_MAX) }),
+	ROW(RING, S, R, PHASE_RUN, msg_ring, FDS(3, 3), .fields = {
+		F(struct msg_ring, U8, role, 0),
+		F(struct msg_ring, STR, sandbox, MSG_SANDBOX_NAME_MAX),
+		F(struct msg_ring, STR, policy, 64) }),
+	ROW(DRAIN, S, R, PHASE_RUN, msg_drain, .fields = { F(struct msg_drain, U32, id, 0) }),
+	ROW(DRAINED, R, S, PHASE_RUN, msg_drain, .fields = { F(struct msg_drain, U32, id, 0) }),
+	ROW(LOG_STATE, R, S, PHASE_RUN, msg_log_state, .fields = {
+		F(struct msg_log_state, U8, writable, 0),
+		F(struct msg_log_state, U32, code, 0) }),
+
+	ROW(LEASE, W, S, PHASE_RUN, msg_lease, .fields = {
+		F(struct msg_lease, U32, id, 0),
+		F(struct msg_lease, STR, name, MSG_NAME_MAX),
+		F(struct msg_lease, STR, ports, PORTS_MAX) }),
+	ROW(LEASED, S, W, PHASE_RUN, msg_leased, .fields = {
+		F(struct msg_leased, U32, id, 0),
+		F(struct msg_leased, U8, ok, 0),
+		F(struct msg_leased, U32, address, 0) }),
+
+	ROW(RESOLVE, W, D, PHASE_RUN, msg_resolve, .fields = {
+		F(struct msg_resolve, U32, id, 0),
+		F(struct msg_resolve, STR, name, MSG_NAME_MAX) }),
+	ROW(RESOLVED, D, W, PHASE_RUN, msg_resolved, .fields = {
+		F(struct msg_resolved, U32, id, 0),
+		F(struct msg_resolved, U8, status, 0),
+		F(struct msg_resolved, U8, cached, 0),
+		F(struct msg_resolved, U32, ttl, 0),
+		F(struct msg_resolved, U32, ms, 0),
+		F(struct msg_resolved, STR, server, ADDR_PORT_TEXT_MAX),
+		F(struct msg_resolved, STR, addrs, ADDRS_MAX),
+		F(struct msg_resolved, STR, why, TEXT_MAX) }),
+	ROW(DIAL, W, D, PHASE_RUN, msg_dial, .fields = {
+		F(struct msg_dial, U32, id, 0),
+		F(struct msg_dial, STR, name, MSG_NAME_MAX),
+		F(struct msg_dial, U8, literal, 0),
+		F(struct msg_dial, U16, port, 0) }),
+	ROW(DIALED, D, W, PHASE_RUN, msg_dialed, FDS(0, 1), .fields = {
+		F(struct msg_dialed, U32, id, 0),
+		F(struct msg_dialed, U8, status, 0),
+		F(struct msg_dialed, U8, resolve, 0),
+		F(struct msg_dialed, STR, addr, ADDR_PACKED),
+		F(struct msg_dialed, U64, ticket, 0),
+		F(struct msg_dialed, U32, resolve_ms, 0),
+		F(struct msg_dialed, U32, connect_ms, 0),
+		F(struct msg_dialed, STR, attempts, TEXT_MAX) }),
+	ROW(HANGUP, W, D, PHASE_RUN, msg_hangup, .fields = { F(struct msg_hangup, U64, ticket, 0) }),
+
+	ROW(PUBKEY, W, B, PHASE_RUN, msg_pubkey, .once = true, .fields = {
+		F(struct msg_pubkey, STR, spki, DER_MAX) }),
+	ROW(LEAF, W, B, PHASE_RUN, msg_leaf, .fields = {
+		F(struct msg_leaf, U32, id, 0),
+		F(struct msg_leaf, STR, name, MSG_NAME_MAX),
+		F(struct msg_leaf, U8, literal, 0) }),
+	ROW(LEAF_IS, B, W, PHASE_RUN, msg_leaf_is, .fields = {
+		F(struct msg_leaf_is, U32, id, 0),
+		F(struct msg_leaf_is, U8, ok, 0),
+		F(struct msg_leaf_is, STR, leaf, DER_MAX),
+		F(struct msg_leaf_is, STR, ca, DER_MAX) }),
+	ROW(GRANT, W, B, PHASE_RUN, msg_grant, .fields = {
+		F(struct msg_grant, U32, id, 0),
+		F(struct msg_grant, U64, ticket, 0),
+		F(struct msg_grant, U8, proto, 0),
+		F(struct msg_grant, STR, method, 64),
+		F(struct msg_grant, STR, path, MSG_URL_PATH_MAX) }),
+	ROW(GRANTED, B, W, PHASE_RUN, msg_granted, .secret = true, .fields = {
+		F(struct msg_granted, U32, id, 0),
+		F(struct msg_granted, U8, status, 0),
+		F(struct msg_granted, STR, credential, TEXT_MAX),
+		F(struct msg_granted, LIST, fields, 8),
+		F(struct msg_granted, LIST, values, 8),
+		F(struct msg_granted, LIST, patterns, 16) }),
+
+	ROW(TICKET, D, B, PHASE_RUN, msg_ticket, .fields = {
+		F(struct msg_ticket, U64, ticket, 0),
+		F(struct msg_ticket, STR, name, MSG_NAME_MAX),
+		F(struct msg_ticket, U8, literal, 0),
+		F(struct msg_ticket, U16, port, 0),
+		F(struct msg_ticket, STR, addr, ADDR_PACKED) }),
+	ROW(TICKET_END, D, B, PHASE_RUN, msg_ticket_end, .fields = {
+		F(struct msg_ticket_end, U64, ticket, 0) }),
+	{ 0 },
+};

@@ -1,0 +1,274 @@
+/* proxy/messages.h - every message between Exeat's roles
+ *
+ * The channel names the sandbox: worker channels are made for one worker, so no message from a
+ * worker says which sandbox it is. Requests carry an @id that the answer repeats; the asker chooses
+ * it, the answerer does not interpret it.
+ *
+ * Ownership   str and list fields borrow (sandbox/message.h).
+ * Blocking    never.       Failure  see sandbox/message.h.
+ * Tests       tests/unit/proxy/test_messages.c walks the table by phase and direction;
+ *             fuzz/fuzz_message.c decodes every row.
+ */
+#ifndef PROXY_MESSAGES_H
+#define PROXY_MESSAGES_H
+
+#include "sandbox/message.h"
+
+extern const struct message_row exeat_messages[];
+
+enum message_type {
+	/* supervisor to a role: once, before it confines itself; then READY comes back */
+	MSG_WORKER_START = 1,
+	MSG_DIALER_START,
+	MSG_BROKER_START,
+	MSG_RECORDER_START,
+	MSG_READ,		/* to the reader */
+	MSG_READY,
+	/* supervisor to dialer and broker: a sandbox is there, with its channels and policy */
+	MSG_SANDBOX,
+	MSG_SANDBOX_CA,		/* broker: the sandbox's CA certificate */
+	MSG_SECRET,		/* to the broker, before READY: one secret's source */
+	MSG_SECRET_BAD,
+	MSG_RING,		/* to the recorder: a ring to read */
+	MSG_DRAIN,		/* to the recorder: write down all there is */
+	MSG_DRAINED,
+	MSG_LOG_STATE,		/* recorder: the log cannot be written, or can again */
+	MSG_READ_DONE,
+	/* worker and supervisor */
+	MSG_LEASE,
+	MSG_LEASED,
+	/* worker and dialer */
+	MSG_RESOLVE,
+	MSG_RESOLVED,
+	MSG_DIAL,
+	MSG_DIALED,
+	MSG_HANGUP,
+	/* worker and broker */
+	MSG_PUBKEY,
+	MSG_LEAF,
+	MSG_LEAF_IS,
+	MSG_GRANT,
+	MSG_GRANTED,
+	/* dialer to broker */
+	MSG_TICKET,
+	MSG_TICKET_END,
+};
+
+/* Descriptors come in the order of these lists; FD_..._POLICY and what follows it: the images of
+ * the policy stack. A ring is three: memory, wake, room. */
+enum { FD_WORKER_TPROXY, FD_WORKER_DNS_UDP, FD_WORKER_DNS_TCP, FD_WORKER_NFLOG, FD_WORKER_LEASES,
+       FD_WORKER_RING, FD_WORKER_DIALER = FD_WORKER_RING + 3, FD_WORKER_BROKER, FD_WORKER_POLICY };
+enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER /* dialer: to broker; broker: to dialer */, FD_SANDBOX_POLICY };
+
+#define MSG_NAME_MAX 253
+#define MSG_SANDBOX_NAME_MAX 64
+#define MSG_PATH_MAX 4096
+#define MSG_URL_PATH_MAX 32768
+#define MSG_ADDRS_MAX 16		/* addresses of one answer that are passed on */
+
+struct msg_worker_start {
+	struct str sandbox;
+	struct str link;		/* the veth, in the gateway */
+	uint32_t ifindex;
+	uint32_t gateway, box;		/* host order */
+	struct str pool;		/* the synthetic range, as text */
+	uint8_t trust_system;
+	struct str_list trust_files;	/* PEM, added to the system's; read before confinement */
+	uint32_t max_connections, max_headers, idle_ms;
+};
+
+struct msg_dialer_start {
+	struct str_list servers;	/* "ADDR:PORT"; empty: the system's */
+	uint32_t timeout_ms;
+	struct str_list names;		/* "name=ADDR,ADDR": answered before any server */
+	struct str_list own;		/* the host's own addresses and pools, as ranges: never dialled */
+};
+
+struct msg_broker_start {
+	uint32_t secrets;		/* so many MSG_SECRET follow */
+};
+
+struct msg_recorder_start {
+	struct str path;		/* for messages to the operator; the file comes as descriptor */
+};
+
+struct msg_read {
+	struct str file;		/* the name to show in errors; descriptors: the file, the memfd */
+	uint8_t secrets_known;
+	struct str_list secrets;	/* names */
+	struct str_list secret_hosts;	/* for each, its hosts, separated by spaces */
+};
+
+struct msg_read_done {
+	uint8_t ok;
+	uint32_t errors, warnings;
+};
+
+struct msg_ready {
+	uint8_t unused;
+};
+
+struct msg_sandbox {
+	uint32_t sandbox;		/* the supervisor's number for it */
+	struct str name;
+};
+
+struct msg_sandbox_ca {
+	uint32_t sandbox;
+	struct str pem;
+};
+
+enum secret_source { SECRET_FROM_FILE, SECRET_FROM_ENV };
+
+struct msg_secret {
+	struct str name;
+	uint8_t source;			/* enum secret_source */
+	struct str where;		/* path or variable, for errors to the operator */
+	struct str hosts;		/* separated by spaces */
+};
+
+struct msg_secret_bad {
+	struct str name;
+	struct str why;
+};
+
+struct msg_ring {
+	uint8_t role;			/* who writes it: stamped on every record, decides which kinds it may */
+	struct str sandbox;		/* the worker's sandbox; empty for roles that serve several */
+	struct str policy;		/* digest in force, for a worker's ring */
+};
+
+struct msg_drain {
+	uint32_t id;
+};
+
+struct msg_log_state {
+	uint8_t writable;
+	uint32_t code;			/* errno */
+};
+
+struct msg_lease {
+	uint32_t id;
+	struct str name;
+	struct str ports;		/* u16 each, little endian: what the policy could allow */
+};
+
+struct msg_leased {
+	uint32_t id;
+	uint8_t ok;			/* 0: the table is full, or the kernel refused */
+	uint32_t address;
+};
+
+enum resolve_status {
+	RESOLVE_OK,
+	RESOLVE_NODATA,
+	RESOLVE_NXDOMAIN,
+	RESOLVE_SERVFAIL,	/* upstream said so, or something that cannot be used */
+	RESOLVE_TIMEOUT,
+	RESOLVE_PROHIBITED,	/* every address lies in a prohibited range */
+	RESOLVE_DENIED,		/* the dialer's own reading of the policy */
+	RESOLVE_QUOTA,
+};
+
+struct msg_resolve {
+	uint32_t id;
+	struct str name;
+};
+
+struct msg_resolved {
+	uint32_t id;
+	uint8_t status;			/* enum resolve_status */
+	uint8_t cached;
+	uint32_t ttl;			/* seconds left */
+	uint32_t ms;
+	struct str server;		/* who said so, as text; "settings" for resolver.names */
+	struct str addrs;		/* ADDR_PACKED bytes each, vetted ones only */
+	struct str why;			/* the range's name, for RESOLVE_PROHIBITED */
+};
+
+enum dial_status {
+	DIAL_OK,
+	DIAL_REFUSED,		/* ECONNREFUSED from each address */
+	DIAL_TIMEOUT,
+	DIAL_UNREACHABLE,
+	DIAL_NO_NAME,		/* does not resolve; @resolve says how */
+	DIAL_PROHIBITED,	/* address in a prohibited range */
+	DIAL_DENIED,		/* the dialer's own reading of the policy */
+	DIAL_QUOTA,
+	DIAL_FAILED,
+};
+
+struct msg_dial {
+	uint32_t id;
+	struct str name;		/* canonical name, or an address as text where @literal */
+	uint8_t literal;
+	uint16_t port;
+};
+
+struct msg_dialed {			/* one descriptor when DIAL_OK: connected, non-blocking */
+	uint32_t id;
+	uint8_t status;			/* enum dial_status */
+	uint8_t resolve;		/* enum resolve_status, for DIAL_NO_NAME */
+	struct str addr;		/* ADDR_PACKED: connected to, or tried last */
+	uint64_t ticket;		/* names this connection to the broker */
+	uint32_t resolve_ms, connect_ms;
+	struct str attempts;		/* "203.0.113.10: connection refused; ..." for the log */
+};
+
+struct msg_hangup {
+	uint64_t ticket;
+};
+
+struct msg_pubkey {
+	struct str spki;		/* DER */
+};
+
+struct msg_leaf {
+	uint32_t id;
+	struct str name;		/* canonical name or address as text */
+	uint8_t literal;
+};
+
+struct msg_leaf_is {
+	uint32_t id;
+	uint8_t ok;			/* 0: no rule could allow the name, or the signature failed */
+	struct str leaf, ca;		/* DER */
+};
+
+enum grant_status {
+	GRANT_NONE,		/* the deciding rule names no credential: send as it is */
+	GRANT_OK,
+	GRANT_DENIED,		/* the broker's own reading: not allowed, or not bound there */
+	GRANT_NO_TICKET,	/* no such live connection */
+	GRANT_UNAVAILABLE,	/* the secret has no usable value */
+	GRANT_PLAINTEXT,	/* not over plain HTTP */
+};
+
+struct msg_grant {
+	uint32_t id;
+	uint64_t ticket;		/* says name, address and port */
+	uint8_t proto;			/* enum proto: https means verified TLS to the origin */
+	struct str method, path;	/* as decided on */
+};
+
+struct msg_granted {
+	uint32_t id;
+	uint8_t status;			/* enum grant_status */
+	struct str credential;		/* its name, for the record */
+	struct str_list fields, values;	/* set these; what the box sent under these names is dropped */
+	struct str_list patterns;	/* what to look for in the answer */
+};
+
+struct msg_ticket {
+	uint64_t ticket;
+	struct str name;
+	uint8_t literal;
+	uint16_t port;
+	struct str addr;		/* ADDR_PACKED */
+};
+
+struct msg_ticket_end {
+	uint64_t ticket;
+};
+
+#endif

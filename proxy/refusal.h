@@ -1,0 +1,92 @@
+/* proxy/refusal.h - the words of a refusal, the same for the box and for the log
+ *
+ * One table says for each reason: HTTP status, Proxy-Status error type (RFC 9209 2.3), TLS alert,
+ * whether trying again can help, and the sentence. Each refusal has one id, made here; it stands in
+ * the box's answer and in the record.
+ *
+ * Ownership   texts are static; output goes into the caller's buffers.
+ * Blocking    never.       Failure  sticky in the buffers.
+ * Tests       tests/unit/proxy/test_refusal.c
+ */
+#ifndef PROXY_REFUSAL_H
+#define PROXY_REFUSAL_H
+
+#include "proxy/fields.h"
+
+enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
+
+/* name (as logged), HTTP status, Proxy-Status error, TLS alert, retry, title */
+#define REFUSALS(X)                                                                               \
+	X(policy,                   403, "http_request_denied",       49, ASK,   "Refused by policy") \
+	X(no_sni,                   403, "http_request_denied",      112, NEVER, "No server name in the TLS hello") \
+	X(sni_mismatch,             421, "http_request_denied",      112, NEVER, "The TLS server name is not the name that was resolved") \
+	X(not_tls,                  400, "http_request_denied",       49, NEVER, "Not TLS, where the rule wants TLS") \
+	X(not_http,                 400, "http_request_error",        49, NEVER, "Not HTTP") \
+	X(bad_hello,                400, "http_request_denied",       50, NEVER, "Malformed TLS hello") \
+	X(hello_too_long,           400, "http_request_denied",       50, NEVER, "TLS hello over the limit") \
+	X(hello_timeout,            408, "http_request_denied",       80, LATER, "No complete TLS hello in time") \
+	X(no_alpn,                  400, "http_request_denied",      120, NEVER, "None of the offered application protocols is spoken here") \
+	X(no_leaf,                  503, "proxy_internal_error",      80, LATER, "No certificate could be made for the name") \
+	X(host_mismatch,            421, "http_request_denied",        0, NEVER, "Host is not the name that was resolved") \
+	X(bad_request,              400, "http_request_error",         0, NEVER, "Malformed HTTP request") \
+	X(bad_host,                 400, "http_request_error",         0, NEVER, "Host is no host name") \
+	X(ambiguous_path,           403, "http_request_denied",        0, NEVER, "A path that servers read in different ways") \
+	X(method_refused,           403, "http_request_denied",        0, NEVER, "CONNECT and TRACE are always refused") \
+	X(headers_too_large,        431, "http_request_error",         0, NEVER, "Header fields over the limit") \
+	X(uri_too_long,             414, "http_request_error",         0, NEVER, "Request target over the limit") \
+	X(not_implemented,          501, "http_request_error",         0, NEVER, "Not a transfer coding that is understood here") \
+	X(version_not_supported,    505, "http_request_error",         0, NEVER, "Not a version of HTTP that is spoken here") \
+	X(request_timeout,          408, "http_request_error",         0, LATER, "The request was not complete in time") \
+	X(foreign_credential,       403, "http_request_denied",        0, NEVER, "The request brought a credential of its own") \
+	X(credential_denied,        403, "http_request_denied",        0, ASK,   "The credential may not go there") \
+	X(credential_unavailable,   502, "proxy_configuration_error",  0, LATER, "The credential has no usable value") \
+	X(credential_plaintext,     403, "http_request_denied",        0, NEVER, "A credential is not put on over plain HTTP") \
+	X(answer_undecodable,       502, "http_response_content_coding", 0, NEVER, "The answer came in a coding that cannot be searched for the credential") \
+	X(log_unavailable,          503, "proxy_internal_error",      80, LATER, "The audit log cannot be written") \
+	X(too_many_connections,     503, "connection_limit_reached",  80, LATER, "Too many connections from this sandbox") \
+	X(internal,                 503, "proxy_internal_error",      80, LATER, "Exeat cannot do this now") \
+	X(dns_failed,               502, "dns_error",                  0, LATER, "The name could not be resolved") \
+	X(dns_timeout,              504, "dns_timeout",                0, LATER, "The name could not be resolved in time") \
+	X(destination_prohibited,   502, "destination_ip_prohibited",  0, NEVER, "The name resolves into a prohibited address range") \
+	X(connection_refused,       502, "connection_refused",         0, LATER, "The origin refused the connection") \
+	X(connection_timeout,       504, "connection_timeout",         0, LATER, "The origin did not answer in time") \
+	X(destination_unreachable,  502, "destination_ip_unroutable",  0, LATER, "No route to the origin") \
+	X(connection_terminated,    502, "connection_terminated",      0, LATER, "The origin closed the connection before it had answered") \
+	X(tls_protocol,             502, "tls_protocol_error",         0, LATER, "The TLS handshake with the origin failed") \
+	X(tls_alert,                502, "tls_alert_received",         0, LATER, "The origin ended the TLS handshake with an alert") \
+	X(tls_certificate,          502, "tls_certificate_error",      0, NEVER, "The origin's certificate did not verify") \
+	X(response_timeout,         504, "http_response_timeout",      0, LATER, "The origin did not answer the request in time") \
+	X(response_incomplete,      502, "http_response_incomplete",   0, LATER, "The origin's answer broke off") \
+	X(response_malformed,       502, "http_protocol_error",        0, NEVER, "The origin's answer is no valid HTTP") \
+	X(response_headers_large,   502, "http_response_header_section_size", 0, NEVER, "The origin's header fields are over the limit") \
+	X(upgrade_unsupported,      502, "http_upgrade_failed",        0, NEVER, "Upgrades are not carried yet")
+
+enum refusal_reason {
+#define X(name, status, error, alert, retry, title) REFUSAL_##name,
+	REFUSALS(X)
+#undef X
+	REFUSAL_COUNT
+};
+
+struct refusal {
+	enum refusal_reason reason;
+	char id[17];			/* 16 hex digits */
+	struct str rule;		/* the deciding rule's id, or "default"; empty where none decided */
+	struct str why;			/* the rule's reason, or the exact error ("certificate has expired") */
+	struct str host, method, path;	/* path without query */
+};
+
+/* Fills in a new random id. */
+void refusal_id(struct refusal *r);
+unsigned refusal_status(enum refusal_reason reason);
+uint8_t refusal_alert(enum refusal_reason reason);
+const char *refusal_name(enum refusal_reason reason);	/* "connection-refused": with hyphens, as logged */
+const char *refusal_error(enum refusal_reason reason);	/* Proxy-Status error type */
+const char *refusal_title(enum refusal_reason reason);
+/* The answer: fields (content-type, content-length, proxy-status, cache-control, retry-after where
+ * it applies) and body (application/problem+json, RFC 9457). */
+void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
+/* Removes from an origin's answer the marks that only Exeat's own may bear. */
+void refusal_strip_marks(struct fields *fields, unsigned status);
+
+#endif

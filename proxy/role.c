@@ -1,0 +1,97 @@
+#include "proxy/role.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sandbox/confine.h"
+#include "sandbox/spawn.h"
+
+struct life {
+	const struct role_program *role;
+	struct role_env env;
+	bool running;
+};
+
+void role_fatal(const struct role_program *role, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "exeat-%s: ", role_name(role->self));
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static void confine_and_serve(struct life *life)
+{
+	const char *what = "";
+	struct msg_ready ready = { 0 };
+
+	if (confine_enter(life->role->self, &what) != OK)
+		role_fatal(life->role, "cannot confine itself (%s); it does not serve", what);
+	life->running = true;
+	channel_set_phase(life->env.supervisor, PHASE_RUN);
+	if (life->role->on_confined)
+		life->role->on_confined(&life->env);
+	if (channel_send(life->env.supervisor, MSG_READY, &ready, NULL, 0) != OK)
+		role_fatal(life->role, "the supervisor is gone");
+}
+
+static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	struct life *life = arg;
+
+	if (life->running)
+		life->role->on_message(&life->env, type, msg, fds, n_fds);
+	else if (life->role->on_start(&life->env, type, msg, fds, n_fds))
+		confine_and_serve(life);
+}
+
+static void on_closed(void *arg, const char *why)
+{
+	struct life *life = arg;
+
+	(void)why;
+	event_base_loopbreak(life->env.base);
+}
+
+/* The event loop without what a confined process cannot have, and without surprises from the
+ * environment. */
+static struct event_base *make_base(void)
+{
+	struct event_config *config = event_config_new();
+	struct event_base *base = NULL;
+
+	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0)
+		base = event_base_new_with_config(config);
+	if (config)
+		event_config_free(config);
+	return base;
+}
+
+int role_main(const struct role_program *role)
+{
+	struct life life = { .role = role };
+	struct channel_peer peer = { .self = role->self, .other = ROLE_SUPERVISOR,
+				     .table = exeat_messages, .on_message = on_message,
+				     .on_closed = on_closed, .arg = &life };
+
+	signal(SIGPIPE, SIG_IGN);
+	life.env.base = make_base();
+	if (!life.env.base)
+		role_fatal(role, "no event loop");
+	life.env.supervisor = channel_new(life.env.base, ROLE_CHANNEL_FD, &peer);
+	if (!life.env.supervisor)
+		role_fatal(role, "is started by exeat, not by hand");
+	event_base_dispatch(life.env.base);
+	if (role->on_end)
+		role->on_end(&life.env);
+	channel_free(life.env.supervisor);
+	event_base_free(life.env.base);
+	return 0;
+}

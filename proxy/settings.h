@@ -1,0 +1,53 @@
+/* proxy/settings.h - the operator's settings: one schema table, one struct
+ *
+ * settings_load() reads a file by the schema table (conf/schema.h): every key has a row with type,
+ * range, default and help. Unknown keys are errors.
+ *
+ * Ownership   settings_free() releases all; what is in the struct lives as long as it.
+ * Blocking    reads the file.
+ * Failure     NULL, with every error in the file printed to stderr as conf/diag.h does.
+ * Tests       tests/unit/proxy/test_settings.c, tests/policy/settings-bad
+ */
+#ifndef PROXY_SETTINGS_H
+#define PROXY_SETTINGS_H
+
+#include "conf/addr.h"
+
+struct settings_secret {
+	struct str name;
+	struct str file;		/* one of file and env is set */
+	struct str env;
+	struct str *hosts;
+	size_t n_hosts;
+};
+
+struct settings_name {
+	struct str name;
+	struct addr *addrs;
+	size_t n_addrs;
+};
+
+struct settings {
+	struct str path;		/* empty: defaults, no file */
+	char digest[65];		/* SHA-256 of the file, hex; of nothing for the defaults */
+	struct str *servers;		/* "ADDR:PORT" */
+	size_t n_servers;
+	uint32_t resolver_timeout_ms;
+	struct settings_name *names;
+	size_t n_names;
+	bool trust_system;
+	struct str *trust_add;
+	size_t n_trust_add;
+	struct settings_secret *secrets;
+	size_t n_secrets;
+	struct addr_range link_pool, synthetic_pool;
+	struct str log_path;		/* empty: the default place */
+	uint32_t max_leases, max_connections, idle_ms, max_headers;
+	void *owned;			/* the tree that the texts lie in */
+};
+
+/* @path NULL: ~/.config/exeat/exeat.yaml, else /etc/exeat/exeat.yaml, else the defaults. */
+struct settings *settings_load(const char *path);
+void settings_free(struct settings *s);
+
+#endif

@@ -1,0 +1,80 @@
+/* proxy/worker.h - what the parts of one worker share, and the questions they ask other roles
+ *
+ * A worker serves one sandbox. Its parts (DNS service, refused packets, connections) know this
+ * struct and each other only through it. Questions to other roles are asynchronous: the callback
+ * comes once, from the event loop, unless it was cancelled; nothing ever waits.
+ *
+ * Ownership   the worker owns all of it for the life of the process.
+ * Blocking    never.
+ * Failure     ask_*() that cannot be sent call back with the failure from the event loop, too.
+ * Limits      ASKS_MAX questions of each kind under way.
+ * Tests       tests/unit/proxy/test_asks.c
+ */
+#ifndef PROXY_WORKER_H
+#define PROXY_WORKER_H
+
+#include "policy/policy.h"
+#include "proxy/messages.h"
+#include "proxy/record.h"
+#include "sandbox/channel.h"
+#include "sandbox/lease.h"
+#include "sandbox/ring.h"
+
+#define ASKS_MAX 4096
+
+struct event_base;
+struct dns_service;
+struct connections;
+struct asks;
+
+struct worker {
+	struct event_base *base;
+	struct channel *supervisor, *dialer, *broker;
+	struct policy *policy;
+	struct lease_table *leases;
+	struct addr_range pool;
+	uint32_t refusal_address;
+	uint32_t gateway, box;
+	uint32_t ifindex;
+	struct ring *ring;
+	struct asks *asks;
+	struct dns_service *dns;
+	struct connections *connections;
+	uint32_t max_connections, max_headers, idle_ms;
+};
+
+/* ---- questions (asks.c) ---- */
+/* Names one question until it was answered; 0 is none. */
+typedef uint32_t ask_id;
+
+typedef void resolved_fn(void *arg, const struct msg_resolved *answer);
+typedef void leased_fn(void *arg, const struct msg_leased *answer);
+/* @fd: connected, or -1; the callback's to keep. */
+typedef void dialed_fn(void *arg, const struct msg_dialed *answer, int fd);
+typedef void leaf_fn(void *arg, const struct msg_leaf_is *answer);
+typedef void granted_fn(void *arg, const struct msg_granted *answer);
+
+struct asks *asks_new(struct worker *w);
+ask_id ask_resolve(struct worker *w, struct str name, resolved_fn *fn, void *arg);
+ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg);
+ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn, void *arg);
+ask_id ask_leaf(struct worker *w, struct str name, bool literal, leaf_fn *fn, void *arg);
+ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method, struct str path,
+		 granted_fn *fn, void *arg);
+/* The callback will not come; a descriptor that still comes is closed, its ticket given back. */
+void ask_cancel(struct worker *w, ask_id id);
+void hang_up(struct worker *w, uint64_t ticket);
+/* From the channels' handlers: an answer came. False: no such question (a peer that lies). */
+bool asks_answer(struct worker *w, uint16_t type, const void *msg, int *fds, size_t n_fds);
+
+/* ---- the parts ---- */
+/* Takes both descriptors over. */
+struct dns_service *dns_service_new(struct worker *w, int udp, int tcp);
+/* Packets that the kernel refused (nflog): records, at most one line a second for identical ones. */
+struct refused;
+struct refused *refused_new(struct worker *w, int nflog);
+/* Accepts from the transparent listener. */
+struct connections *connections_new(struct worker *w, int listener, bool trust_system,
+				    const struct str_list *trust_files, const char **why);
+
+#endif

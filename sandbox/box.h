@@ -1,0 +1,53 @@
+/* sandbox/box.h - a container on a prepared wire, through an OCI runtime
+ *
+ * box_prepare() writes the bundle: a read-only root (a given folder, or one made of the host's
+ * /usr), the lock-down of the OCI config, the CA in the places where a box looks for it, a
+ * writable workspace. box_start() hands over to the keeper: a child that runs runc or crun, waits
+ * for it, tells how it ended, and, when its parent is gone by whatever way, kills what is left and
+ * removes every trace.
+ *
+ * Ownership   struct box_spec is borrowed for the call of box_prepare(). box_free() ends the keeper.
+ * Blocking    box_prepare() and box_start() do file work (milliseconds).
+ * Failure     box_error() is one line for the operator: what is missing, what to install.
+ * Tests       tests/unit/sandbox/test_box.c, tests/e2e
+ */
+#ifndef SANDBOX_BOX_H
+#define SANDBOX_BOX_H
+
+#include <sys/types.h>
+
+#include "conf/err.h"
+#include "conf/str.h"
+
+struct box;
+
+struct box_spec {
+	const char *id;			/* "run-<pid>": container name and folder under /run/exeat */
+	const char *rootfs;		/* NULL: made of the host's /usr */
+	const char *workspace;		/* NULL: one of its own, gone at the end */
+	const char *init;		/* path of the static exeat-init program */
+	char *const *command;		/* NULL-ended */
+	int netns;			/* descriptor of the box's network namespace */
+	uint32_t nameserver;		/* host order */
+	struct str ca_pem;		/* Exeat's certificate for this sandbox */
+	const char *const *environment;	/* NULL-ended "K=V", beside the usual ones; may be NULL */
+	bool terminal;
+};
+
+/* "runc" or "crun" as found on PATH (static), or NULL. */
+const char *box_runtime(void);
+must_use enum err box_prepare(const struct box_spec *spec, struct box **out);
+/* The last failure of box_prepare() or box_start(). */
+const char *box_error(void);
+/* Starts the command. box_fd() becomes readable when it has ended. */
+must_use enum err box_start(struct box *b);
+int box_fd(const struct box *b);
+/* ERR_AGAIN while it runs. *status as from a shell: exit code, or 128 + signal. */
+must_use enum err box_ended(struct box *b, int *status);
+void box_signal(struct box *b, int sig);
+/* "container/runc 1.1.5", for the log. */
+const char *box_isolation(const struct box *b);
+/* Kills what runs, removes what was made, waits for both. */
+void box_free(struct box *b);
+
+#endif

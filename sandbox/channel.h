@@ -1,0 +1,49 @@
+/* sandbox/channel.h - one end of a channel between two roles
+ *
+ * A SOCK_SEQPACKET pair on libevent. The channel knows which roles stand at its ends and which
+ * table of messages they share. What comes is checked against its row (direction, phase, size,
+ * descriptors, once); the first thing that does not fit ends the peer: the closed callback says
+ * why, and nothing more is read.
+ *
+ * Ownership   channel_new() takes the descriptor over. Received descriptors belong to the handler:
+ *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated
+ *             into the packet); channel_send() has copied all it needs when it returns.
+ * Blocking    never: a packet that the socket does not take is queued; past CHANNEL_QUEUE_MAX bytes
+ *             ERR_FULL.
+ * Callbacks   on_message from the event loop or from channel_drain(); it may send, and may free the
+ *             channel. on_closed once, never after channel_free().
+ * Failure     by return value; a dead peer is ERR_CLOSED and comes as on_closed, too.
+ * Tests       tests/unit/sandbox/test_channel.c
+ */
+#ifndef SANDBOX_CHANNEL_H
+#define SANDBOX_CHANNEL_H
+
+#include "sandbox/message.h"
+
+#define CHANNEL_QUEUE_MAX (8u << 20)
+
+struct event_base;
+struct channel;
+
+struct channel_peer {
+	enum role self, other;
+	const struct message_row *table;
+	void (*on_message)(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds);
+	/* @why: static text ("end of file", "unknown message", ...) */
+	void (*on_closed)(void *arg, const char *why);
+	void *arg;
+};
+
+/* Two connected ends, close-on-exec, non-blocking. */
+must_use enum err channel_pair(int fds[2]);
+struct channel *channel_new(struct event_base *base, int fd, const struct channel_peer *peer);
+void channel_free(struct channel *c);
+void channel_set_phase(struct channel *c, enum phase phase);
+must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
+			       size_t n_fds);
+/* Handles all that has arrived, now, without waiting. */
+void channel_drain(struct channel *c);
+/* Bytes queued and not yet taken by the socket. */
+size_t channel_queued(const struct channel *c);
+
+#endif

@@ -1,0 +1,61 @@
+/* sandbox/ring.h - a byte ring in shared memory: one role writes audit records, the recorder reads
+ *
+ * A memfd of fixed size, sealed against resizing, mapped by both sides. The writer copies a whole
+ * record in and then publishes it; the reader advances the tail only after its own write to the log
+ * file, so neither's death loses one. Each side trusts nothing of the other: positions are copied
+ * once, checked against the size, and what does not hold ends the ring (ERR_SYNTAX).
+ *
+ * @wake is an eventfd that the reader waits on, @room one that a writer which met a full ring waits
+ * on.
+ *
+ * Ownership   ring_create() makes three descriptors for the caller to pass and close;
+ *             ring_open_*() take theirs over. ring_close() releases map and descriptors.
+ * Blocking    never.
+ * Failure     ring_write(): ERR_FULL when there is no room (ask for @room), ERR_DENIED while the
+ *             recorder says that the log cannot be written (fail closed).
+ * Limits      RING_BYTES, RING_RECORD_MAX.
+ * Tests       tests/unit/sandbox/test_ring.c
+ */
+#ifndef SANDBOX_RING_H
+#define SANDBOX_RING_H
+
+#include "conf/err.h"
+#include "conf/str.h"
+
+#define RING_BYTES (1u << 20)
+#define RING_RECORD_MAX 16384u
+
+struct ring_fds {
+	int memory, wake, room;
+};
+
+struct ring;
+
+must_use enum err ring_create(struct ring_fds *out);
+must_use enum err ring_open_writer(const struct ring_fds *fds, struct ring **out);
+must_use enum err ring_open_reader(const struct ring_fds *fds, struct ring **out);
+void ring_close(struct ring *r);
+
+/* ---- the writer ---- */
+must_use enum err ring_write(struct ring *r, struct str record);
+/* Can a record of @n bytes be written now, and does the recorder keep up? */
+bool ring_has_room(const struct ring *r, size_t n);
+/* Has the recorder said that the log cannot be written? */
+bool ring_refuses(const struct ring *r);
+/* For the event loop: readable when room was made. ring_room_seen() clears it. */
+int ring_room_fd(const struct ring *r);
+void ring_room_seen(struct ring *r);
+
+/* ---- the reader ---- */
+/* The next record, copied into the ring's own scratch (valid until the next call). ERR_AGAIN: none;
+ * ERR_SYNTAX: the writer broke the ring, nothing more will come of it. */
+must_use enum err ring_next(struct ring *r, struct str *record);
+/* All that ring_next() gave is in the file: the tail moves there. */
+void ring_advance(struct ring *r);
+/* Forgets what ring_next() gave since the last ring_advance(): it will be given again. */
+void ring_rewind(struct ring *r);
+void ring_set_refusing(struct ring *r, bool refuse);
+int ring_wake_fd(const struct ring *r);
+void ring_wake_seen(struct ring *r);
+
+#endif

@@ -1,0 +1,25 @@
+/* sandbox/spawn.h - starts a role's program with one end of a channel as descriptor 3
+ *
+ * Ownership   the channel's other end is the caller's. The child gets descriptors 0 to 3 and no
+ *             others, an environment of its own (nothing of ours), its own process group, and dies
+ *             with its parent.
+ * Blocking    until exec has been done or has failed.
+ * Failure     ERR_SYSTEM with errno, of fork or of the child's exec.
+ * Tests       tests/unit/sandbox/test_spawn.c
+ */
+#ifndef SANDBOX_SPAWN_H
+#define SANDBOX_SPAWN_H
+
+#include <sys/types.h>
+
+#include "conf/err.h"
+#include "sandbox/roles.h"
+
+#define ROLE_CHANNEL_FD 3
+
+/* The folder that holds "exeat-worker" and its kin: next to the running program, or libexec/exeat
+ * beside its bin. */
+must_use enum err spawn_find_programs(char *dir, size_t n);
+must_use enum err spawn_role(const char *dir, enum role role, int *channel_fd, pid_t *pid);
+
+#endif

@@ -1,0 +1,59 @@
+/* sandbox/wire.h - the gateway namespace, a box's veth into it, and the rules between
+ *
+ * wire_gateway_open() makes a network namespace with no uplink: forwarding off, every address its
+ * own (local 0.0.0.0/0 dev lo), one nftables table with one chain and one set. wire_box_open()
+ * makes a box's namespace with one veth and the sockets through which its worker hears it. All by
+ * rtnetlink and nf_tables messages; no ip or nft process.
+ *
+ * Ownership   namespaces are held by descriptor only: when the last holder is gone the kernel takes
+ *             them away, so that nothing can be left behind. wire_*_close() releases what was opened;
+ *             descriptors that were handed out are the caller's.
+ * Blocking    waits for netlink's acknowledgements (micro- to milliseconds).
+ * Failure     ERR_SYSTEM with errno, and @what names the step for the operator.
+ * Thread      setns() moves the calling thread for a moment and back: single-threaded use.
+ * Tests       tests/unit/sandbox/test_wire.c (root), tests/e2e
+ */
+#ifndef SANDBOX_WIRE_H
+#define SANDBOX_WIRE_H
+
+#include "conf/addr.h"
+#include "conf/err.h"
+
+#define WIRE_TPROXY_PORT 15001
+#define WIRE_NFLOG_GROUP 1
+#define WIRE_IFNAME_MAX 16
+#define WIRE_LISTEN_BACKLOG 128
+
+struct wire_error {
+	const char *what;	/* static: "nf_tables: rules", "veth", ... */
+	int code;		/* errno */
+};
+
+struct wire_gateway;
+
+struct wire_box {
+	char ifname[WIRE_IFNAME_MAX];	/* the gateway's end, "ex-<id>" */
+	uint32_t ifindex;
+	uint32_t gateway, address;	/* host order: the two ends of the /30 */
+	int netns;		/* the box's namespace */
+	int tproxy;		/* TCP, transparent, listening, bound to the veth */
+	int dns_udp, dns_tcp;	/* port 53 of every address, bound to the veth, IP_PKTINFO on */
+	int nflog;		/* netlink socket, bound to WIRE_NFLOG_GROUP, packets' first bytes */
+};
+
+must_use enum err wire_gateway_open(struct wire_gateway **out, struct wire_error *why);
+void wire_gateway_close(struct wire_gateway *g);
+int wire_gateway_netns(const struct wire_gateway *g);
+
+/* @link_pool gives the /30 number @index. */
+must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
+				struct wire_box *out, struct wire_error *why);
+/* Closes the descriptors that are not -1 and removes the veth. */
+void wire_box_close(struct wire_gateway *g, struct wire_box *b);
+
+/* Admits (the box's interface, address, each port), in one transaction, acknowledged when it
+ * returns. Elements that are there already are no error. */
+must_use enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t address,
+			     const uint16_t *ports, size_t n, struct wire_error *why);
+
+#endif
