@@ -20,3 +20,51 @@ $(LIB): $(call objects,$(LIB_SRCS))
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(LIB)
 	$(call SAY,LINK  $@)
 	$(Q)$(LINK) -o $@ $< $(LIB) $(call libs,$(TEST_PKGS))
+-include $(UNIT:%.c=$(O)/%.d) $(CONFINE:%.c=$(O)/%.d)
+
+$(O)/tests/confine/%: $(O)/tests/confine/%.o $(LIB)
+	$(call SAY,LINK  $@)
+	$(Q)$(LINK) -o $@ $< $(LIB) $(call libs,$(TEST_PKGS))
+
+# A harness twice: with libFuzzer to search, and with a small main to replay its corpus.
+$(FUZZ_O)/fuzz_%: fuzz/fuzz_%.c FORCE
+	$(Q)$(MAKE) --no-print-directory MODE=fuzz CC=clang O=$(FUZZ_O) $(FUZZ_O)/libexeat.a
+	$(call SAY,LINK  $@)
+	$(Q)clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< \
+	  $(FUZZ_O)/libexeat.a $(call libs,$(TEST_PKGS))
+CF.fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+LF.fuzz := -fsanitize=address,undefined
+$(O)/fuzz/%: $(O)/fuzz/%.o $(O)/fuzz/replay.o $(LIB)
+	$(call SAY,LINK  $@)
+	$(Q)$(LINK) -o $@ $< $(O)/fuzz/replay.o $(LIB) $(call libs,$(TEST_PKGS))
+REPLAYS = $(FUZZ:%.c=$(O)/%)
+
+FUZZ_SECONDS ?= 120
+fuzz: $(FUZZERS) ## search with every fuzz harness, FUZZ_SECONDS each
+	$(Q)sh tests/fuzz.sh $(FUZZ_O) $(FUZZ_SECONDS)
+
+unit: $(TESTS) $(REPLAYS)
+	$(Q)sh tests/unit.sh $(O) $(TESTS)
+	$(Q)sh tests/replay.sh $(O) $(REPLAYS)
+confine-check: $(CONFINE:%.c=$(O)/%)
+	$(Q)set -e; for t in $^; do $$t; done
+
+check: ## everything that has to hold: lints, unit tests, fuzz corpora, confinement, end to end
+	$(Q)sh conf/install-packages.sh build run demo check
+	$(Q)MAKE='$(MAKE)' sh tests/check.sh
+
+lint: ## folder layering; every header stands alone; mistakes that have a name
+	$(Q)sh tests/lint/layering.sh
+	$(Q)sh tests/lint/mistakes.sh
+	$(Q)sh tests/lint/tests_exist.sh
+	$(Q)set -e; for h in $(HDRS); do $(COMPILE) -x c -fsyntax-only $$h; done
+
+bench: ## what a policy decision, a parsed head and an injected request cost
+	$(Q)$(MAKE) --no-print-directory MODE=release all bench-programs
+	$(Q)sh tests/bench/bench.sh build/release
+BENCHES = $(patsubst %.c,$(O)/%,$(wildcard tests/bench/*.c))
+$(O)/tests/bench/%: $(O)/tests/bench/%.o $(LIB)
+	$(call SAY,LINK  $@)
+	$(Q)$(LINK) -o $@ $< $(LIB) $(call libs,$(TEST_PKGS))
+bench-programs: $(BENCHES)
+.PHONY: unit confine-check bench-programs

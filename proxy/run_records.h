@@ -1,0 +1,29 @@
+/* proxy/run_records.h - what the supervisor itself puts on record
+ *
+ * Ownership   borrows.       Blocking  never.
+ * Failure     what record_commit() says; the caller decides whether the run may go on.
+ * Tests       tests/e2e
+ */
+#ifndef PROXY_RUN_RECORDS_H
+#define PROXY_RUN_RECORDS_H
+
+#include <sys/types.h>
+
+#include "policy/policy.h"
+#include "proxy/supervisor.h"
+#include "sandbox/ring.h"
+#include "sandbox/roles.h"
+
+must_use enum err put_start(struct ring *ring, const struct run_spec *spec);
+must_use enum err put_policy_load(struct ring *ring, const struct run_spec *spec, struct str digest);
+must_use enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec, struct str digest,
+				    const char *isolation);
+/* @status as a shell tells it. */
+must_use enum err put_sandbox_stop(struct ring *ring, const struct run_spec *spec, int status,
+				   uint64_t seconds);
+/* @wait_status as waitpid() gave it. */
+must_use enum err put_role_lost(struct ring *ring, const struct run_spec *spec, enum role role, pid_t pid,
+				int wait_status, const char *why);
+must_use enum err put_stop(struct ring *ring, const char *how);
+
+#endif
