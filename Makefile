@@ -96,7 +96,7 @@ deps: ## install what is missing (Debian packages)
 run: ## the main job, for real: a box, a policy, a credential, refusals, the log
 	$(Q)sh conf/install-packages.sh build run demo
 	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) all
-	$(Q)sh tests/demo/demo.sh $(O)
+	$(Q)python3 tests/demo/demo.py $(O)
 
 compdb: ## write compile_commands.json for clangd and clang-tidy
 	$(Q){ s='['; for f in $(SRCS) $(UNIT); do printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' \

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""demo.py BUILD: the main job, for real, on one machine and with no outside network.
+
+An origin with TLS and a CA of its own, and a DNS server, live in a network namespace made for this.
+A box runs behind Exeat. What the box sees is printed as it happens; at the end comes the audit log.
+Exit status 0 only if each step went as told."""
+
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+sys.dont_write_bytecode = True
+os.environ["EXEAT"] = os.path.abspath(os.path.join(sys.argv[1], "exeat"))
+
+import bed as testbed  # noqa: E402
+
+TOKEN = "demo-token-" + os.urandom(12).hex()
+
+POLICY = """exeat: 1
+precedence: deny-over-allow
+
+credentials:
+  demo: {kind: bearer, secret: demo_token, hosts: [api.demo.test]}
+
+allow:
+  - id: demo-api
+    hosts: [api.demo.test]
+    methods: [GET]
+    credential: demo
+
+deny:
+  - id: no-admin
+    hosts: [api.demo.test]
+    paths: [/admin/**]
+    reason: Administration is done by people. Ask ops@demo.test.
+"""
+
+# What runs in the box: unmodified curl. "@ NAME" lines tell the demo where a step begins.
+STEPS = r"""
+try() { echo "@ $1"; shift; echo "box\$ $*"; "$@"; echo "(curl's exit code: $?)"; }
+try whoami    curl -sS https://api.demo.test/whoami
+try nowhere   sh -c 'env; cat /proc/*/environ 2>/dev/null | tr "\0" "\n"; grep -rIl demo-token- /etc /home /workspace /tmp /run 2>/dev/null; true' > /workspace/searched
+echo "(environment, /proc and files searched from within: $(grep -c demo-token- /workspace/searched) traces)"
+try mirror    curl -sS https://api.demo.test/mirror
+try admin     curl -sS https://api.demo.test/admin/users
+try host      curl -sS https://evil.test/
+try port      curl -sS https://api.demo.test:8443/
+try literal   curl -sS http://203.0.113.10/
+try metadata  curl -sS http://169.254.169.254/latest/meta-data/
+"""
+
+EXPECT = {
+    "whoami": ["hello, holder of the demo token", "exit code: 0"],
+    "nowhere": ["0 traces"],
+    "mirror": ["Bearer [exeat:demo", "exit code: 0"],
+    "admin": ['"rule":"no-admin"', "Administration is done by people", "exit code: 0"],
+    "host": ["onnection refused", "exit code: 7"],
+    "port": ["onnection refused", "exit code: 7"],
+    "literal": ["onnection refused", "exit code: 7"],
+    "metadata": ["onnection refused", "exit code: 7"],
+}
+
+
+def api(request, _origin):
+    authorization = request.get("authorization", "")
+    if authorization != f"Bearer {TOKEN}":
+        return testbed.answer(401, "who are you?\n", reason="Unauthorized")
+    if request.target == "/mirror":
+        return testbed.answer(200, f"you sent: authorization: {authorization}\n")
+    return testbed.answer(200, "hello, holder of the demo token\n")
+
+
+def show(run):
+    """Prints the box's output as it comes; returns it by step."""
+    steps, name = {}, None
+    for raw in run.process.stdout:
+        line = raw.decode(errors="replace").rstrip("\n")
+        if line.startswith("@ "):
+            name = line[2:]
+            steps[name] = []
+            print()
+            continue
+        print("   " + line, flush=True)
+        if name:
+            steps[name].append(line)
+    run.process.wait()
+    return {k: "\n".join(v) for k, v in steps.items()}
+
+
+def section(text):
+    print(f"\n=== {text}", flush=True)
+
+
+def main():
+    bed = testbed.Bed()
+    bed.dns.zone["api.demo.test"] = ["203.0.113.10"]
+    bed.dns.zone["evil.test"] = ["203.0.113.10"]
+    for port in (443, 8443, 80):
+        testbed.Origin(bed, testbed.http(api), port=port,
+                       cert=None if port == 80 else bed.cert("api.demo.test", "evil.test"))
+    section("the policy")
+    print(POLICY)
+    section("a box behind it")
+    run = bed.start(STEPS, POLICY, secrets={"demo_token": (TOKEN, ["api.demo.test"])},
+                    stderr=None)
+    steps = show(run)
+    bad = [f"step {name}: {text!r} is missing" for name, texts in EXPECT.items() for text in texts
+           if text not in steps.get(name, "")]
+    if any(TOKEN in text for text in steps.values()):
+        bad.append("the token came into the box")
+    if run.process.returncode != 0:
+        bad.append(f"exeat run ended with {run.process.returncode}")
+    asked = sorted({name for name, _, _ in bed.dns.queries})
+    section("names that the DNS server upstream was asked for: " + ", ".join(asked))
+    if asked != ["api.demo.test"]:
+        bad.append("a refused name was asked upstream")
+    section("the audit log")
+    sys.stdout.flush()
+    for command in (["tail", "-n", "100"], ["verify"]):
+        if subprocess.run([testbed.EXEAT, "log", *command, run.log_path], check=False).returncode != 0:
+            bad.append(f"exeat log {command[0]} failed")
+    with open(run.log_path, encoding="utf-8") as f:
+        if TOKEN in f.read():
+            bad.append("the token is in the log")
+    section("each step went as told" if not bad else "NOT as told:\n" + "\n".join(bad))
+    sys.stdout.flush()
+    os._exit(1 if bad else 0)
+
+
+main()
