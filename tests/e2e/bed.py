@@ -432,8 +432,16 @@ def echo(request, _origin):
 # ---- running the tests of one file ----
 
 
+def cases(module):
+    """The functions of a test file that take the bed: its cases, in order."""
+    return [v for v in module.values() if getattr(v, "__code__", None) and v.__module__ == "__main__"
+            and v.__code__.co_varnames[:v.__code__.co_argcount] == ("bed",)
+            and not v.__name__.startswith("_")]
+
+
 def main(tests, names=None):
     """Runs functions test(bed); their names, underscores as spaces, are the cases' names."""
+    names = names or sys.argv[1:]
     bed = Bed()
     passed = failed = 0
     for test in tests:

@@ -1,0 +1,147 @@
+"""exeat run is the command: its exit status, signals, streams and files; and nothing stays behind."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import bed as b
+
+POLICY = """exeat: 1
+precedence: deny-over-allow
+allow:
+  - {id: api, hosts: [api.test]}
+"""
+
+
+def the_exit_status_is_the_commands(bed):
+    for status in (0, 7, 255):
+        run = bed.run(f"exit {status}", POLICY)
+        b.check(run.status == status, f"exit {status}", run.status, run.err)
+    run = bed.run("kill -SEGV $$", POLICY)
+    b.check(run.status == 128 + signal.SIGSEGV, "a signal is 128 + its number", run.status, run.err)
+    run = bed.run(["/no/such/program"], POLICY)
+    b.check(run.status in (126, 127), "a command that is not there", run.status, run.err)
+
+
+def stdin_stdout_and_stderr_are_the_commands(bed):
+    process = bed.start("tr a-z A-Z; echo problem >&2", POLICY, stdin=subprocess.PIPE).process
+    out, err = process.communicate(b"hello\n" * 20000, timeout=60)
+    b.check(out == b"HELLO\n" * 20000, "all of the input comes out", len(out), err)
+    b.check(err == b"problem\n", "stderr is the command's and nothing else's", err)
+
+
+def a_signal_reaches_the_command(bed):
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        run = bed.start("trap 'echo got; exit 3' TERM INT HUP USR1; echo up; while :; do sleep 0.05; done", POLICY)
+        b.check(run.process.stdout.readline() == b"up\n", "the command is up")
+        run.process.send_signal(sig)
+        run.wait(30)
+        b.check(run.status == 3 and run.out == "got\n", f"{sig.name} arrives", run.status, run.out, run.err)
+
+
+def a_terminal_is_the_commands(bed):
+    import pty
+    main, end = pty.openpty()
+    run = bed.start("stty size; tty -s && echo terminal", POLICY, stdin=end, stdout=end, stderr=end)
+    os.close(end)
+    run.process.wait(30)
+    text = b""
+    while True:
+        try:
+            piece = os.read(main, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        text += piece
+    b.check(b"terminal" in text, "stdin is a terminal in the box", text)
+
+
+def a_workspace_is_written_as_its_owner(bed):
+    folder = pathlib.Path(bed.path("work"))
+    folder.mkdir()
+    os.chmod(bed.dir, 0o755)
+    os.chown(folder, 12345, 12345)
+    run = bed.run("id -u; echo made > /workspace/file; pwd", POLICY, options=["--workspace", str(folder)])
+    b.check(run.status == 0 and run.out.split()[0] != "0", "not root in the box", run.out, run.err)
+    b.check((folder / "file").read_text() == "made\n" and (folder / "file").stat().st_uid == 12345,
+            "written, and the owner's", run.err)
+
+
+def the_box_is_locked_down(bed):
+    run = bed.run("grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status; "
+                  "touch /usr/x /etc/x /x 2>/dev/null; echo $?; ls /sys 2>/dev/null | wc -l; "
+                  "cat /proc/net/route | wc -l; ls /sys/class/net 2>/dev/null; env", POLICY)
+    for text in ("CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "CapBnd:\t0000000000000000",
+                 "NoNewPrivs:\t1", "Seccomp:\t2"):
+        b.check(text in run.out, text, run.out, run.err)
+    b.check("\n1\n0\n" in run.out, "read-only root, no /sys", run.out)
+    for name in ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+                 "GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "PIP_CERT", "DENO_CERT", "CARGO_HTTP_CAINFO"):
+        b.check(f"\n{name}=/" in run.out, f"{name} is set", run.out)
+
+
+def nothing_of_the_hosts_environment_is_in_the_box(bed):
+    run = bed.run("env; cat /proc/*/environ", POLICY, env=dict(os.environ, MY_SECRET="do-not-tell-anyone"))
+    b.check("do-not-tell-anyone" not in run.out and "MY_SECRET" not in run.out, "not there", run.out)
+
+
+def left_behind():
+    mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text().splitlines() if "exeat" in m]
+    folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*")] if os.path.exists("/run/exeat") else []
+    links = [l for l in os.listdir("/sys/class/net")] if os.path.exists("/sys/class/net") else []
+    processes = [p for p in subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True,
+                                           check=True).stdout.splitlines()
+                 if "exeat-" in p and " Z" not in p and str(os.getpid()) not in p]
+    return mounts, folders, [l for l in links if l.startswith("ex-")], processes
+
+
+def nothing_is_left_behind(bed):
+    before = left_behind()
+    run = bed.run("true", POLICY)
+    b.check(run.status == 0, "it ran", run.err)
+    b.check(left_behind()[:3] == before[:3], "mounts, folders and links as before", left_behind())
+
+
+def nothing_is_left_behind_after_a_kill(bed):
+    run = bed.start("echo up; sleep 600", POLICY)
+    b.check(run.process.stdout.readline() == b"up\n", "the command is up")
+    run.process.kill()
+    run.process.wait()
+    b.wait_until("the box to be gone", lambda: subprocess.run(
+        ["pgrep", "-f", "sleep 600"], capture_output=True, check=False).returncode != 0)
+    b.wait_until("the folders and mounts to be gone", lambda: not any(left_behind()[:3]))
+
+
+def wrong_input_is_one_clear_line(bed):
+    def told(args, text, status, **more):
+        done = subprocess.run([b.EXEAT, "run", *args], capture_output=True, text=True, check=False, **more)
+        b.check(done.returncode == status and text in done.stderr, f"{args}: {text!r}", done.returncode,
+                done.stderr)
+    policy = bed.write("ok.yaml", POLICY)
+    told([], "--policy FILE is needed", 64)
+    told(["--policy", policy], "no command", 64)
+    told(["--policy", "/no/such", "--", "true"], "/no/such", 1)
+    told(["--policy", bed.write("bad.yaml", POLICY.replace("allow:", "alow:")), "--", "true"],
+         'did you mean "allow"?', 1)
+    told(["--policy", policy, "--workspace", "/no/such", "--", "true"], "no such folder", 125)
+    told(["--policy", policy, "--log", "/proc/nope/x", "--", "true"], "audit log", 125)
+    told(["--policy", policy, "--", "true"], "must be root", 125, user=65534)
+    told(["--policy", policy, "--", "true"], "runc", 125, env={"PATH": "/nowhere"})
+
+
+def a_bad_secret_is_named_and_nothing_starts(bed):
+    policy = POLICY.replace("allow:", "credentials:\n  c: {kind: bearer, secret: s, hosts: [api.test]}\nallow:")
+    for value, mode, word in (("", 0o600, "empty"), ("short", 0o600, "short"), ("with\x01control-byte", 0o600, "control"),
+                              ("good-enough-value", 0o644, "read")):
+        bed.write("bad-secret", value, mode)
+        settings = bed.write("s.yaml", "exeat-settings: 1\nsecrets:\n  s: {file: " + bed.path("bad-secret")
+                             + ", hosts: [api.test]}\n")
+        run = bed.run("echo started", policy, settings=settings)
+        b.check(run.status == 125 and "started" not in run.out, "not started", run.status, run.out)
+        b.check('"s"' in run.err and word in run.err, f"named: {word}", run.err)
+        b.check(not value or value not in run.err, "and its value is not told", run.err)
+
+
+b.main(b.cases(globals()))
