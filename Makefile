@@ -35,7 +35,8 @@ SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/expl
                       sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/host_root.c sandbox/keeper.c \
                       proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
-                      proxy/supervisor.c proxy/run_records.c proxy/main.c
+                      proxy/supervisor.c proxy/supervisor_parts.c \
+                      proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c
 SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
                       proxy/asks.c proxy/dns_msg.c proxy/dns_service.c proxy/refused.c proxy/hello.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c \

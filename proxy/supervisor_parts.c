@@ -1,0 +1,152 @@
+#include "proxy/supervisor_state.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proxy/messages.h"
+#include "proxy/run_records.h"
+#include "sandbox/spawn.h"
+
+static const enum role part_role[PART_COUNT] = {
+	[PART_RECORDER] = ROLE_RECORDER, [PART_STANDBY] = ROLE_RECORDER,
+	[PART_BROKER] = ROLE_BROKER, [PART_DIALER] = ROLE_DIALER, [PART_WORKER] = ROLE_WORKER,
+};
+
+static const enum role ring_role[RING_COUNT] = {
+	[RING_SUPERVISOR] = ROLE_SUPERVISOR, [RING_BROKER] = ROLE_BROKER,
+	[RING_DIALER] = ROLE_DIALER, [RING_WORKER] = ROLE_WORKER,
+};
+
+static void on_closed(void *arg, const char *why)
+{
+	struct part_state *part = arg;
+
+	part->lost = true;
+	part->why = why;
+	if (!part->ending)
+		part->sup->failed = true;
+}
+
+/* ---- starting parts ---- */
+
+bool part_spawn(struct supervisor *s, enum part which)
+{
+	struct part_state *p = &s->part[which];
+	struct channel_peer peer = { .self = ROLE_SUPERVISOR, .other = part_role[which],
+				     .table = exeat_messages, .on_message = supervisor_message,
+				     .on_closed = on_closed, .arg = p };
+	int fd;
+
+	p->sup = s;
+	p->which = which;
+	if (spawn_role(s->programs, part_role[which], &fd, &p->pid) != OK) {
+		fprintf(stderr, "exeat: cannot start exeat-%s in %s: %s\n", role_name(part_role[which]),
+			s->programs, strerror(errno));
+		return false;
+	}
+	p->channel = channel_new(s->base, fd, &peer);
+	return p->channel != NULL;
+}
+
+bool part_wait_ready(struct supervisor *s, enum part which)
+{
+	struct part_state *p = &s->part[which];
+
+	if (supervisor_wait(s, &p->ready, ROLE_READY_MS))
+		return true;
+	fprintf(stderr, "exeat: the %s did not get ready%s%s\n", role_name(part_role[which]),
+		p->why ? ": " : "", p->why ? p->why : "");
+	return false;
+}
+
+bool give_rings(struct supervisor *s, enum part to)
+{
+	for (size_t i = 0; i < RING_COUNT; i++) {
+		struct msg_ring msg = { .role = (uint8_t)ring_role[i], .policy = policy_digest(s->policy) };
+		int fds[3] = { s->ring_fds[i].memory, s->ring_fds[i].wake, s->ring_fds[i].room };
+
+		if (i == RING_WORKER)
+			msg.sandbox = str_of(s->spec->name);
+		if (channel_send(s->part[to].channel, MSG_RING, &msg, fds, 3) != OK)
+			return false;
+	}
+	return true;
+}
+
+/* ---- the end ---- */
+
+/* Waits for a process that has been told to end, and makes it end where it does not. */
+static int reap(pid_t pid)
+{
+	struct timespec tick = { 0, 10 * 1000 * 1000 };
+	int status = 0;
+
+	for (int waited = 0; waited < ROLE_END_MS; waited += 10) {
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return status;
+		nanosleep(&tick, NULL);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+int part_end(struct supervisor *s, enum part which)
+{
+	struct part_state *p = &s->part[which];
+	int status = 0;
+
+	if (p->pid == 0)
+		return 0;
+	p->ending = true;
+	channel_free(p->channel);
+	p->channel = NULL;
+	status = reap(p->pid);
+	p->pid = 0;
+	return status;
+}
+
+/* A role that is lost is dead already, or broke the rules of its channel and is to be. */
+void record_lost(struct supervisor *s)
+{
+	for (enum part i = 0; i < PART_COUNT; i++) {
+		struct part_state *p = &s->part[i];
+		pid_t pid = p->pid;
+		int status;
+
+		if (!p->lost || pid == 0)
+			continue;
+		if (p->why && strcmp(p->why, "end of file") != 0)
+			kill(pid, SIGKILL);
+		status = part_end(s, i);
+		fprintf(stderr, "exeat: the %s is gone (%s %d); the run ends here\n",
+			role_name(part_role[i]), WIFSIGNALED(status) ? "signal" : "exit",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		if (put_role_lost(s->ring, s->spec, part_role[i], pid, status, p->why) != OK)
+			fprintf(stderr, "exeat: that cannot be recorded\n");
+	}
+}
+
+/* All records into the file: by the recorder, or by the standby where that one is gone. */
+bool drain(struct supervisor *s)
+{
+	struct msg_drain msg = { .id = 1 };
+	enum part by = s->part[PART_RECORDER].pid ? PART_RECORDER : PART_STANDBY;
+	bool ok;
+
+	if (!s->part[by].pid || !s->part[by].ready)
+		return false;
+	if (by == PART_STANDBY && !give_rings(s, by))
+		return false;
+	s->failed = false;
+	ok = channel_send(s->part[by].channel, MSG_DRAIN, &msg, NULL, 0) == OK &&
+	     supervisor_wait(s, &s->drained, ROLE_END_MS);
+	if (!ok)
+		fprintf(stderr, "exeat: the end of the audit log could not be written\n");
+	return ok;
+}
+
