@@ -256,16 +256,13 @@ static void note_coding(struct noted *n, struct str value)
 {
 	static const struct str known[] = { STR_INIT("gzip"), STR_INIT("x-gzip"), STR_INIT("deflate"),
 					    STR_INIT("compress"), STR_INIT("x-compress") };
-	struct str rest = value, last = STR_NONE;
+	struct str rest = value, last = str_trim(str_cut(&rest, ','));
 	bool all_known = true;
 
 	n->codings++;
 	n->chunked = str_eq_nocase(value, STR("chunked"));
-	while (rest.n) {
-		if (last.n && !http_one_of(last, known, sizeof(known) / sizeof(known[0])))
-			all_known = false;
-		last = str_trim(str_cut(&rest, ','));
-	}
+	for (; rest.p; last = str_trim(str_cut(&rest, ',')))
+		all_known &= http_one_of(last, known, sizeof(known) / sizeof(known[0]));
 	n->coding_unknown = !n->chunked && all_known && str_eq_nocase(last, STR("chunked"));
 }
 
