@@ -1,6 +1,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
