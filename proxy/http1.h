@@ -4,15 +4,24 @@
  * understand. Not accepted, in requests and answers: bare CR or LF as a line end, obs-fold, space
  * before the colon, control bytes, a field name that is no token, both Content-Length and
  * Transfer-Encoding, several or malformed Content-Lengths, any coding but one final "chunked",
- * Transfer-Encoding in HTTP/1.0, malformed chunk sizes, several or missing Host, CONNECT's and
- * TRACE's forms, HTTP/0.9, versions other than 1.0 and 1.1. Chunk extensions are read past and never
- * passed on; trailers are delivered as fields.
+ * Transfer-Encoding in HTTP/1.0, malformed chunk sizes, several Hosts, none in HTTP/1.1, a target that
+ * is not visible ASCII, HTTP/0.9, versions other than 1.0 and 1.1, an Expect other than 100-continue
+ * (417), interim answers that announce a body. One empty line before a request is let pass. Which
+ * methods and target forms are served is the caller's to say (http1_split_target()).
+ *
+ * Chunk extensions are checked, read past and never passed on. Trailers are delivered as fields; one
+ * that RFC 9110 6.5.1 forbids there (framing, routing, authentication, content) is an error.
+ *
+ * Answers with 1xx, 204, 304 and those to HEAD are a head and H1_END, whatever their fields say; the
+ * fields stay for forwarding. After a 1xx other than 101, http1_next() and read on.
  *
  * Ownership   the parser owns its line buffer; http1_free(). Event data borrow from the input or the
  *             parser until the next call.
  * Blocking    never.
  * Failure     H1_ERROR, with http1_error() for the log and http1_status() for the answer (400, 414,
- *             431, 501, 505). A parser that failed stays failed.
+ *             417, 431, 501, 503, 505; of an answer read, 414 and 431 mean that it was over a limit).
+ *             A parser that failed stays failed. After H1_END nothing is read before http1_next().
+ * Cost        linear in the bytes, however they are cut.
  * Limits      HTTP1_LINE_MAX start line, the header limit given, FIELDS_MAX fields, HTTP1_CHUNK_LINE_MAX.
  * Tests       tests/unit/proxy/test_http1.c, fuzz/fuzz_http1_request.c, fuzz/fuzz_http1_response.c
  */
@@ -47,7 +56,7 @@ struct http1_head {
 	enum http1_framing framing;
 	uint64_t length;		/* H1_LENGTH */
 	bool keep_alive;		/* RFC 9112 9.3 */
-	bool expect_continue;		/* RFC 9110 10.1.1 */
+	bool expect_continue;		/* RFC 9110 10.1.1; never in HTTP/1.0 */
 };
 
 struct http1_parser;
@@ -71,7 +80,8 @@ unsigned http1_status(const struct http1_parser *p);
 bool http1_begun(const struct http1_parser *p);
 
 /* ---- writing ---- */
-/* Each appends to @out. Field names and values must be clean (they come from fields that were read,
+/* Each appends to @out. Framing fields are the caller's to set. An empty chunk writes nothing: it would
+ * end the body. @trailers may be NULL. Field names and values must be clean (they come from fields that were read,
  * or from us); one that is not makes the buffer failed, so that nothing can be smuggled. */
 void http1_write_request(struct buf *out, struct str method, struct str target,
 			 const struct fields *fields);
@@ -84,9 +94,11 @@ void http1_write_last_chunk(struct buf *out, const struct fields *trailers);
 enum http1_target_form { TARGET_ORIGIN, TARGET_ABSOLUTE, TARGET_ASTERISK, TARGET_AUTHORITY, TARGET_BAD };
 struct http1_target {
 	enum http1_target_form form;
-	struct str scheme, authority;	/* absolute form */
+	struct str scheme, authority;	/* absolute form; authority form: authority */
 	struct str path, query;		/* query with its '?', or empty */
 };
+/* A fragment, userinfo, a byte that is not visible ASCII and a form that the method has not are
+ * TARGET_BAD. An absolute form without a path has "/" for one, with OPTIONS "*" (RFC 9112 3.2.4). */
 struct http1_target http1_split_target(struct str method, struct str target);
 
 #endif

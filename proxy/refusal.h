@@ -32,6 +32,7 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(bad_host,                 400, "http_request_error",         0, NEVER, "Host is no host name") \
 	X(ambiguous_path,           403, "http_request_denied",        0, NEVER, "A path that servers read in different ways") \
 	X(method_refused,           403, "http_request_denied",        0, NEVER, "CONNECT and TRACE are always refused") \
+	X(expectation_failed,       417, "http_request_error",         0, NEVER, "An expectation that is not met here") \
 	X(headers_too_large,        431, "http_request_error",         0, NEVER, "Header fields over the limit") \
 	X(uri_too_long,             414, "http_request_error",         0, NEVER, "Request target over the limit") \
 	X(not_implemented,          501, "http_request_error",         0, NEVER, "Not a transfer coding that is understood here") \
@@ -68,6 +69,9 @@ enum refusal_reason {
 	REFUSAL_COUNT
 };
 
+#define REFUSAL_RETRY_S 5	/* for RETRY_LATER: when */
+#define REFUSAL_DETAILS_MAX 512	/* bytes of Proxy-Status details */
+
 struct refusal {
 	enum refusal_reason reason;
 	char id[17];			/* 16 hex digits */
@@ -83,10 +87,14 @@ uint8_t refusal_alert(enum refusal_reason reason);
 const char *refusal_name(enum refusal_reason reason);	/* "connection-refused": with hyphens, as logged */
 const char *refusal_error(enum refusal_reason reason);	/* Proxy-Status error type */
 const char *refusal_title(enum refusal_reason reason);
+const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask" */
 /* The answer: fields (content-type, content-length, proxy-status, cache-control, retry-after where
- * it applies) and body (application/problem+json, RFC 9457). */
+ * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
+ * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
-/* Removes from an origin's answer the marks that only Exeat's own may bear. */
-void refusal_strip_marks(struct fields *fields, unsigned status);
+/* Removes from an origin's answer the marks that only Exeat's own may bear: members of Proxy-Status
+ * that name exeat, and a Proxy-Status that is malformed (RFC 8941: it could be read either way). An
+ * answer whose Proxy-Status does not name exeat is the origin's, whatever its body says. */
+void refusal_strip_marks(struct fields *fields);
 
 #endif

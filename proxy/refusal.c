@@ -1,0 +1,234 @@
+#include "proxy/refusal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "conf/json.h"
+
+struct row {
+	const char *name, *error, *title;
+	unsigned status;
+	uint8_t alert;
+	enum retry retry;
+};
+
+static const struct row rows[] = {
+#define X(name, status, error, alert, retry, title)                                               \
+	[REFUSAL_##name] = { #name, error, title, status, alert, RETRY_##retry },
+	REFUSALS(X)
+#undef X
+};
+
+/* The names as logged, made from the table's at the first question. */
+const char *refusal_name(enum refusal_reason reason)
+{
+	static char names[REFUSAL_COUNT][32];
+	char *name = names[reason];
+
+	if (!name[0])
+		for (size_t i = 0; rows[reason].name[i] && i < sizeof(names[0]) - 1; i++)
+			name[i] = rows[reason].name[i] == '_' ? '-' : rows[reason].name[i];
+	return name;
+}
+
+unsigned refusal_status(enum refusal_reason reason)
+{
+	return rows[reason].status;
+}
+
+uint8_t refusal_alert(enum refusal_reason reason)
+{
+	return rows[reason].alert;
+}
+
+const char *refusal_error(enum refusal_reason reason)
+{
+	return rows[reason].error;
+}
+
+const char *refusal_title(enum refusal_reason reason)
+{
+	return rows[reason].title;
+}
+
+const char *refusal_retry(enum refusal_reason reason)
+{
+	static const char *const texts[] = {
+		[RETRY_NEVER] = "never", [RETRY_LATER] = "later", [RETRY_ASK] = "ask",
+	};
+
+	return texts[rows[reason].retry];
+}
+
+/* Not a secret: it need only not come twice. The kernel's random source does not fail once it was
+ * seeded, which it was long before a box could be started. */
+void refusal_id(struct refusal *r)
+{
+	uint64_t v;
+	ssize_t n;
+
+	do {
+		n = getrandom(&v, sizeof(v), 0);
+	} while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(v))
+		abort();
+	snprintf(r->id, sizeof(r->id), "%016llx", (unsigned long long)v);
+}
+
+/* ---- the answer ---- */
+
+static void put_known(struct json *j, const char *key, struct str s)
+{
+	if (s.n)
+		json_put_str(j, key, s);
+}
+
+static void write_body(const struct refusal *r, struct buf *body)
+{
+	const struct row *row = &rows[r->reason];
+	char type[64];
+	struct json j;
+
+	snprintf(type, sizeof(type), "urn:exeat:refusal:%s", refusal_name(r->reason));
+	json_init(&j, body);
+	json_object(&j);
+	json_put_str(&j, "type", str_of(type));
+	json_put_str(&j, "title", str_of(row->title));
+	json_put_u64(&j, "status", row->status);
+	put_known(&j, "detail", r->why);
+	json_put_str(&j, "reason", str_of(refusal_name(r->reason)));
+	put_known(&j, "rule", r->rule);
+	put_known(&j, "host", r->host);
+	put_known(&j, "method", r->method);
+	put_known(&j, "path", r->path);
+	json_put_str(&j, "refusal", str_of(r->id));
+	json_put_str(&j, "retry", str_of(refusal_retry(r->reason)));
+	if (row->retry == RETRY_LATER)
+		json_put_u64(&j, "retry_after", REFUSAL_RETRY_S);
+	json_object_end(&j);
+	buf_put_c(body, '\n');
+}
+
+/* The inside of an sf-string (RFC 8941 3.3.3): printable ASCII, '"' and '\' escaped; what it cannot
+ * hold becomes '?'. */
+static void put_details(struct buf *out, struct str s, size_t max)
+{
+	for (size_t i = 0; i < s.n && i < max; i++) {
+		char c = s.p[i];
+
+		if (c == '"' || c == '\\')
+			buf_put_c(out, '\\');
+		buf_put_c(out, c >= 0x20 && c < 0x7f ? c : '?');
+	}
+}
+
+static void write_proxy_status(const struct refusal *r, struct buf *out)
+{
+	const struct row *row = &rows[r->reason];
+
+	buf_printf(out, "exeat; error=%s; details=\"", row->error);
+	put_details(out, str_of(row->title), REFUSAL_DETAILS_MAX);
+	if (r->rule.n) {
+		buf_put_str(out, STR(": rule "));
+		put_details(out, r->rule, REFUSAL_DETAILS_MAX);
+	}
+	if (r->why.n) {
+		buf_put_str(out, STR(": "));
+		put_details(out, r->why, REFUSAL_DETAILS_MAX);
+	}
+	buf_printf(out, " (refusal %s)\"", r->id);
+}
+
+void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body)
+{
+	struct buf status;
+	char number[24];
+	size_t before = body->n;
+
+	buf_init(&status, 8 * REFUSAL_DETAILS_MAX);
+	write_proxy_status(r, &status);
+	write_body(r, body);
+	fields_add(fields, STR("content-type"), STR("application/problem+json"));
+	snprintf(number, sizeof(number), "%zu", body->n - before);
+	fields_add(fields, STR("content-length"), str_of(number));
+	fields_add(fields, STR("proxy-status"), buf_str(&status));
+	fields_add(fields, STR("cache-control"), STR("no-store"));
+	if (rows[r->reason].retry == RETRY_LATER) {
+		snprintf(number, sizeof(number), "%d", REFUSAL_RETRY_S);
+		fields_add(fields, STR("retry-after"), str_of(number));
+	}
+	if (status.failed)
+		body->failed = true;
+	buf_free(&status);
+}
+
+/* ---- what only our own answers may bear ---- */
+
+/* The end of the list member that begins at @s: a comma outside of quotes, or s.n. False where a
+ * quote is not closed. */
+static bool member_end(struct str s, size_t *end)
+{
+	bool quoted = false;
+	size_t i;
+
+	for (i = 0; i < s.n && (quoted || s.p[i] != ','); i++) {
+		if (s.p[i] == '"')
+			quoted = !quoted;
+		else if (s.p[i] == '\\' && quoted)
+			i++;
+	}
+	*end = i < s.n ? i : s.n;
+	return !quoted;
+}
+
+/* The proxy that a member names: a token or a string, before its parameters. */
+static bool names_exeat(struct str member)
+{
+	struct str name = str_trim(str_n(member.p, str_find(member, ';')));
+
+	if (name.n >= 2 && name.p[0] == '"' && name.p[name.n - 1] == '"')
+		name = str_trim(str_n(name.p + 1, name.n - 2));
+	return str_eq_nocase(name, STR("exeat"));
+}
+
+/* Moves the members that may stay to the value's beginning. False: nothing is left of it. */
+static bool keep_others(char *value, uint32_t *n)
+{
+	struct str rest = str_n(value, *n);
+	uint32_t kept = 0;
+
+	while (rest.n) {
+		struct str member;
+		size_t end;
+
+		if (!member_end(rest, &end))
+			return false;
+		member = str_trim(str_n(rest.p, end));
+		rest = str_from(rest, end < rest.n ? end + 1 : end);
+		if (member.n == 0 || names_exeat(member))
+			continue;
+		/* Where something was kept, its comma and a byte before @member are free. */
+		if (kept)
+			value[kept++] = ',';
+		memmove(value + kept, member.p, member.n);
+		kept += (uint32_t)member.n;
+	}
+	*n = kept;
+	return kept > 0;
+}
+
+void refusal_strip_marks(struct fields *fields)
+{
+	const struct str name = STR("proxy-status");
+	size_t i = fields_find(fields, name, 0);
+
+	while (i < fields->n) {
+		if (keep_others(fields_value_mut(fields, i), &fields->at[i].value_n))
+			i++;
+		else
+			fields_remove_at(fields, i);
+		i = fields_find(fields, name, i);
+	}
+}
