@@ -137,3 +137,17 @@ void tally_drop(struct tally *t, struct str key)
 	if (row)
 		release(t, row);
 }
+
+void tally_retry(struct tally *t, struct str key)
+{
+	struct row *room, *row = find(t, key, &room);
+
+	if (row)
+		row->line.count++;
+}
+
+void tally_suppress(struct tally *t, uint64_t n)
+{
+	t->suppressed += n;
+	arm(t);
+}

@@ -39,7 +39,7 @@ void tally_free(struct tally *t);
 void tally_flush(struct tally *t);
 
 enum tally_result {
-	TALLY_FIRST,		/* write a line; if that fails, tally_drop() */
+	TALLY_FIRST,		/* write a line; if that fails, tally_drop() or tally_retry() */
 	TALLY_COUNTED,		/* no line: *line is the first one's */
 	TALLY_NO_ROOM,		/* no line: counted as suppressed */
 };
@@ -47,7 +47,11 @@ enum tally_result {
 /* *line lives until control goes back to the event loop. @id is taken for a new line. */
 enum tally_result tally_note(struct tally *t, struct str key, struct decision decision, const char id[17],
 			     const struct tally_line **line);
-/* The line of a TALLY_FIRST could not be written. */
+/* The line of a TALLY_FIRST could not be written: it is as if it had not been, or it is told when the
+ * window ends. */
 void tally_drop(struct tally *t, struct str key);
+void tally_retry(struct tally *t, struct str key);
+/* Refusals that were lost before they could be told apart. */
+void tally_suppress(struct tally *t, uint64_t n);
 
 #endif
