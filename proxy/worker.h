@@ -44,7 +44,8 @@ struct worker {
 };
 
 /* ---- questions (asks.c) ---- */
-/* Names one question until it was answered; 0 is none. */
+/* Names one question until it was answered. 0 is none: so many had failed and not been called back yet,
+ * or no memory; then no callback comes. */
 typedef uint32_t ask_id;
 
 typedef void resolved_fn(void *arg, const struct msg_resolved *answer);
@@ -55,6 +56,8 @@ typedef void leaf_fn(void *arg, const struct msg_leaf_is *answer);
 typedef void granted_fn(void *arg, const struct msg_granted *answer);
 
 struct asks *asks_new(struct worker *w);
+/* No callback comes for what was under way. */
+void asks_free(struct asks *a);
 ask_id ask_resolve(struct worker *w, struct str name, resolved_fn *fn, void *arg);
 ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg);
 ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn, void *arg);
@@ -70,9 +73,13 @@ bool asks_answer(struct worker *w, uint16_t type, const void *msg, int *fds, siz
 /* ---- the parts ---- */
 /* Takes both descriptors over. */
 struct dns_service *dns_service_new(struct worker *w, int udp, int tcp);
-/* Packets that the kernel refused (nflog): records, at most one line a second for identical ones. */
+/* Leaves everybody unanswered; the refusals not yet on record are written. */
+void dns_service_free(struct dns_service *s);
+/* Packets that the kernel refused (nflog): records, at most one line a second for identical ones.
+ * Takes the descriptor over. */
 struct refused;
 struct refused *refused_new(struct worker *w, int nflog);
+void refused_free(struct refused *r);
 /* Accepts from the transparent listener. */
 struct connections *connections_new(struct worker *w, int listener, bool trust_system,
 				    const struct str_list *trust_files, const char **why);

@@ -1,0 +1,20 @@
+/* proxy/audit.h - who decided, put into a record the same way everywhere
+ *
+ * Ownership   the record is the caller's; texts are copied into it.
+ * Blocking    never.
+ * Failure     audit_decision() is sticky in the record; audit_commit() says what record_commit()
+ *             says, and ERR_FULL or ERR_DENIED mean: what is not on record does not happen.
+ * Tests       tests/unit/proxy/test_audit.c
+ */
+#ifndef PROXY_AUDIT_H
+#define PROXY_AUDIT_H
+
+#include "proxy/record.h"
+#include "proxy/worker.h"
+
+/* Fields verdict, rule, rule_at and reason. Undecided is "allow": the step went on, and the first
+ * rule that may still allow stands for it. */
+void audit_decision(struct record *r, const struct policy *p, struct decision d);
+must_use enum err audit_commit(struct worker *w, struct record *r);
+
+#endif

@@ -1,0 +1,153 @@
+#include "proxy/tally.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+
+struct row {
+	bool used;
+	struct tally_line line;
+	char key[TALLY_KEY_MAX];
+};
+
+struct tally {
+	tally_fn *fn;
+	void *arg;
+	struct event *timer;
+	uint64_t suppressed;
+	size_t used;
+	struct row rows[TALLY_MAX];
+};
+
+static void arm(struct tally *t)
+{
+	const struct timeval window = { .tv_sec = TALLY_WINDOW_MS / 1000,
+					.tv_usec = (TALLY_WINDOW_MS % 1000) * 1000 };
+
+	if (!event_pending(t->timer, EV_TIMEOUT, NULL))
+		event_add(t->timer, &window);
+}
+
+static void release(struct tally *t, struct row *row)
+{
+	row->used = false;
+	t->used--;
+}
+
+/* @quiet: rows that had nothing to tell are forgotten. */
+static void tell(struct tally *t, bool quiet)
+{
+	for (size_t i = 0; i < TALLY_MAX; i++) {
+		struct row *row = &t->rows[i];
+
+		if (!row->used)
+			continue;
+		if (row->line.count == 0) {
+			if (quiet)
+				release(t, row);
+		} else if (t->fn(t->arg, &row->line, 0)) {
+			row->line.count = 0;
+		}
+	}
+	if (t->suppressed && t->fn(t->arg, NULL, t->suppressed))
+		t->suppressed = 0;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct tally *t = arg;
+
+	(void)fd;
+	(void)what;
+	tell(t, true);
+	if (t->used || t->suppressed)
+		arm(t);
+}
+
+struct tally *tally_new(struct event_base *base, tally_fn *fn, void *arg)
+{
+	struct tally *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->fn = fn;
+	t->arg = arg;
+	t->timer = event_new(base, -1, 0, on_timer, t);
+	if (!t->timer) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void tally_free(struct tally *t)
+{
+	if (!t)
+		return;
+	event_free(t->timer);
+	free(t);
+}
+
+void tally_flush(struct tally *t)
+{
+	tell(t, false);
+}
+
+static struct row *find(struct tally *t, struct str key, struct row **unused)
+{
+	*unused = NULL;
+	for (size_t i = 0; i < TALLY_MAX; i++) {
+		struct row *row = &t->rows[i];
+
+		if (row->used && str_eq(row->line.key, key))
+			return row;
+		if (!row->used && !*unused)
+			*unused = row;
+	}
+	return NULL;
+}
+
+enum tally_result tally_note(struct tally *t, struct str key, struct decision decision, const char id[17],
+			     const struct tally_line **line)
+{
+	struct row *room, *row = find(t, key, &room);
+
+	arm(t);
+	if (row) {
+		row->line.count++;
+		*line = &row->line;
+		return TALLY_COUNTED;
+	}
+	if (!room || key.n > TALLY_KEY_MAX) {
+		t->suppressed++;
+		return TALLY_NO_ROOM;
+	}
+	memcpy(room->key, key.p, key.n);
+	room->used = true;
+	t->used++;
+	room->line = (struct tally_line){ .key = str_n(room->key, key.n), .decision = decision };
+	memcpy(room->line.id, id, sizeof(room->line.id));
+	*line = &room->line;
+	return TALLY_FIRST;
+}
+
+void tally_drop(struct tally *t, struct str key)
+{
+	struct row *room, *row = find(t, key, &room);
+
+	if (row)
+		release(t, row);
+}
+
+void tally_retry(struct tally *t, struct str key)
+{
+	struct row *room, *row = find(t, key, &room);
+
+	if (row)
+		row->line.count++;
+}
+
+void tally_suppress(struct tally *t, uint64_t n)
+{
+	t->suppressed += n;
+	arm(t);
+}
