@@ -119,20 +119,20 @@ struct str name_parent(struct str name)
 
 /* "test" and "example" (RFC 6761 6.2, 6.5) are not here: they are for experiments and documents,
  * and who runs such a zone wants it resolved. */
-static const struct str special_use[] = {
-	STR("localhost"),	/* RFC 6761 6.3 */
-	STR("invalid"),		/* RFC 6761 6.4 */
-	STR("local"),		/* RFC 6762 */
-	STR("onion"),		/* RFC 7686 */
-	STR("home.arpa"),	/* RFC 8375 */
-	STR("alt"),		/* RFC 9476 */
-	STR("internal"),	/* reserved by ICANN for private use */
+static const char *const special_use[] = {
+	"localhost",	/* RFC 6761 6.3 */
+	"invalid",		/* RFC 6761 6.4 */
+	"local",		/* RFC 6762 */
+	"onion",		/* RFC 7686 */
+	"home.arpa",	/* RFC 8375 */
+	"alt",		/* RFC 9476 */
+	"internal",	/* reserved by ICANN for private use */
 };
 
 bool name_is_special_use(struct str name)
 {
 	for (size_t i = 0; i < sizeof(special_use) / sizeof(special_use[0]); i++) {
-		struct str s = special_use[i];
+		struct str s = str_of(special_use[i]);
 
 		if (str_ends(name, s) && (name.n == s.n || name.p[name.n - s.n - 1] == '.'))
 			return true;

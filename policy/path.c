@@ -233,13 +233,15 @@ static int next_char(struct str s, size_t *at)
 
 static bool match_segment(struct str pattern, struct str seg)
 {
-	size_t p = 0, s = 0, star = pattern.n, from = 0;
+	size_t p = 0, s = 0, after_star = 0, from = 0;
+	bool star = false;
 
 	while (s < seg.n) {
 		size_t p_next = p, s_next = s;
 
 		if (p < pattern.n && pattern.p[p] == '*') {
-			star = ++p;
+			star = true;
+			after_star = ++p;
 			from = s;
 			continue;
 		}
@@ -248,12 +250,12 @@ static bool match_segment(struct str pattern, struct str seg)
 			s = s_next;
 			continue;
 		}
-		if (star == pattern.n && !(star && pattern.p[star - 1] == '*'))
+		if (!star)
 			return false;
 		/* The star takes one character more. */
 		next_char(seg, &from);
 		s = from;
-		p = star;
+		p = after_star;
 	}
 	while (p < pattern.n && pattern.p[p] == '*')
 		p++;
