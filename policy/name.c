@@ -120,13 +120,13 @@ struct str name_parent(struct str name)
 /* "test" and "example" (RFC 6761 6.2, 6.5) are not here: they are for experiments and documents,
  * and who runs such a zone wants it resolved. */
 static const char *const special_use[] = {
-	"localhost",	/* RFC 6761 6.3 */
+	"localhost",		/* RFC 6761 6.3 */
 	"invalid",		/* RFC 6761 6.4 */
 	"local",		/* RFC 6762 */
 	"onion",		/* RFC 7686 */
-	"home.arpa",	/* RFC 8375 */
-	"alt",		/* RFC 9476 */
-	"internal",	/* reserved by ICANN for private use */
+	"home.arpa",		/* RFC 8375 */
+	"alt",			/* RFC 9476 */
+	"internal",		/* reserved by ICANN for private use */
 };
 
 bool name_is_special_use(struct str name)
