@@ -294,9 +294,10 @@ bool path_match(struct str pattern, struct str path)
 			return false;
 		}
 	}
-	while (pat.p && str_eq(str_cut(&pat, '/'), STR("**")))
-		;
-	return !pat.p;
+	while (pat.p)
+		if (!str_eq(str_cut(&pat, '/'), STR("**")))
+			return false;
+	return true;
 }
 
 static const char *judge_stars(struct str pattern)
