@@ -5,7 +5,10 @@
  *
  * Ownership   the builder copies what it is given; policy_build_free() releases it.
  * Blocking    policy_build_finish() writes to the memfd.
- * Failure     ERR_LIMIT past a limit of policy/policy.h, ERR_NOMEM, ERR_SYSTEM (errno).
+ * Failure     ERR_LIMIT past a limit of policy/policy.h, ERR_NOMEM, ERR_SYSTEM (errno), ERR_SYNTAX
+ *             where a value is none that policy_map() would take. After one only
+ *             policy_build_free() is left to call.
+ * Digest      the same calls give the same bytes.
  * Tests       tests/unit/policy/test_image.c
  */
 #ifndef POLICY_BUILD_H
@@ -56,7 +59,8 @@ void policy_build_free(struct policy_build *b);
 must_use enum err policy_build_credential(struct policy_build *b, const struct build_credential *c,
 					  uint32_t *index);
 must_use enum err policy_build_rule(struct policy_build *b, const struct build_rule *r);
-/* Writes the image into @memfd and seals it (shrink, grow, write, seal). */
+/* Writes the image into @memfd, empty and made with MFD_ALLOW_SEALING, and seals it (shrink, grow,
+ * write, seal). */
 must_use enum err policy_build_finish(struct policy_build *b, int memfd);
 
 #endif

@@ -25,6 +25,7 @@ enum name_result {
 	NAME_NUMERIC,		/* the last label is all digits or 0x...: a number form of an address */
 	NAME_LITERAL,		/* an IP address, plain: the caller may know what to do with it */
 	NAME_UNICODE,		/* not ASCII: needs to be written as an A-label */
+	NAME_PORT,		/* only of name_split_authority(): no port number from 1 to 65535 */
 };
 
 struct name {
@@ -52,7 +53,8 @@ struct str name_parent(struct str name);
  * 9476; .internal)? */
 bool name_is_special_use(struct str name);
 
-/* Splits "host", "host:port", "[v6]:port" (RFC 9110 7.2). *port 0 where none is given. */
+/* Splits "host", "host:port", "[v6]:port" (RFC 9110 7.2). *port 0 where none is given. *host is
+ * not canonical yet, and has lost its brackets: what they held was an IPv6 address. */
 enum name_result name_split_authority(struct str authority, struct str *host, uint16_t *port);
 
 #endif

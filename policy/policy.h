@@ -10,10 +10,12 @@
  * Blocking    never.
  * Failure     policy_map() validates each image whole before it is used (seals, magic, version,
  *             every offset, count and text); what does not hold is ERR_SYNTAX. policy_decide()
- *             cannot fail.
+ *             cannot fail. Indices may come from a peer: one that is out of bounds is the default
+ *             rule, or a credential without a name that is bound to nothing.
  * Cost        policy_decide() allocates nothing, and looks up hosts by hash of label suffixes:
  *             the same with ten rules and a million hosts.
- * Limits      POLICY_STACK_MAX images, POLICY_IMAGE_MAX bytes each.
+ * Limits      POLICY_STACK_MAX images, POLICY_IMAGE_MAX bytes each, POLICY_TEXT_MAX bytes a text
+ *             (id, reason, path, ...), POLICY_PORTS_MAX, POLICY_LITERALS_MAX.
  * Tests       tests/unit/policy/test_image.c, test_decide.c, fuzz/fuzz_policy_image.c
  */
 #ifndef POLICY_POLICY_H
@@ -24,6 +26,7 @@
 
 #define POLICY_STACK_MAX 16
 #define POLICY_IMAGE_MAX (256u << 20)
+#define POLICY_TEXT_MAX 4096u
 #define POLICY_DIGEST_HEX 64
 #define POLICY_PORTS_MAX 1024		/* ports one rule, or one name, may have */
 
@@ -37,6 +40,7 @@ struct str policy_digest(const struct policy *p);
 /* Did the first image (the sandbox's own file) ask for "refusal: explain"? */
 bool policy_explains(const struct policy *p);
 
+/* What counts as "**": in a deny any target at all, a literal too; in an allow any name. */
 struct decision policy_decide(const struct policy *p, const struct facts *f);
 
 enum foreign { FOREIGN_STRIP, FOREIGN_REFUSE, FOREIGN_KEEP };
@@ -76,7 +80,8 @@ bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t in
 /* Is there a path rule that could apply to this host? Then an ambiguous path is refused. */
 bool policy_has_paths(const struct policy *p, struct str host);
 
-/* All ports that a rule could allow for this name. Returns how many; at most @max are written. */
+/* All ports that a rule could allow for this name, ascending. Returns how many; at most @max are
+ * written. An allow rule without ports adds none: the loader writes defaults down. */
 size_t policy_ports(const struct policy *p, struct str host, uint16_t *out, size_t max);
 
 /* (address, port) pairs that allow rules admit by address: one call of @fn each, until it says
