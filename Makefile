@@ -36,14 +36,14 @@ SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/expl
                       proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/run_records.c proxy/main.c
-SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
+SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
                       proxy/asks.c proxy/dns_msg.c proxy/dns_service.c proxy/refused.c proxy/hello.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c \
                       proxy/upstream.c proxy/exchange.c proxy/foreign.c proxy/answer.c proxy/connection.c \
                       proxy/connections.c proxy/audit.c proxy/worker.c
 SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/resolver.c proxy/resolver_cache.c proxy/dial.c proxy/dialer.c
-SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/credential.c broker/ca.c \
-                      proxy/tickets.c proxy/broker.c
+SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c broker/ca.c \
+                      proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c
 SRC.exeat-reader   := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init     := sandbox/init.c
