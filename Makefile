@@ -43,7 +43,7 @@ SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.
                       proxy/connections.c proxy/audit.c proxy/worker.c
 SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/resolver.c proxy/resolver_cache.c proxy/dial.c proxy/dialer.c
 SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c broker/ca.c \
-                      proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/broker_service.c proxy/broker.c
+                      proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c
 SRC.exeat-reader   := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init     := sandbox/init.c
