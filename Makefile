@@ -37,7 +37,7 @@ SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/expl
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/supervisor_parts.c \
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c
-SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
+SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
                       proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c proxy/dns_judge.c proxy/dns_record.c \
                       proxy/dns_service.c proxy/tally.c proxy/refused.c proxy/hello.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c \
@@ -45,8 +45,8 @@ SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c
                       proxy/connections.c proxy/audit.c proxy/worker.c
 SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c proxy/resolver.c \
                       proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c proxy/dialer.c
-SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/credential.c broker/ca.c \
-                      proxy/tickets.c proxy/broker.c
+SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c broker/ca.c \
+                      proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c
 SRC.exeat-reader   := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init     := sandbox/init.c

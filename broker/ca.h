@@ -1,14 +1,19 @@
 /* broker/ca.h - the certificate authority of one sandbox
  *
- * ECDSA P-256 throughout. The CA's key never leaves this object. Profile: RFC 5280 4.2.1, strict
- * clients' reading of it: CA with SKI, critical basicConstraints and keyUsage keyCertSign|cRLSign;
- * leaf with AKI, SKI, keyUsage digitalSignature, EKU serverAuth, one SAN (DNS name or IP), a
- * positive random serial of at least 64 bits, SHA-256, CN only where it fits (64 bytes), at most
- * 397 days, notBefore an hour back.
+ * ECDSA P-256 throughout. The CA's key never leaves this object; where the process has set up
+ * OpenSSL's secure heap it lies there (locked, in no core file). Profile: RFC 5280 4.2.1, strict
+ * clients' reading of it: CA with SKI, critical basicConstraints (pathlen 0) and keyUsage
+ * keyCertSign|cRLSign; leaf with AKI, SKI, keyUsage digitalSignature, EKU serverAuth, one SAN (DNS
+ * name or IP, critical where the subject is empty), a positive random serial of at least 64 bits,
+ * SHA-256, CN only where it fits (64 bytes), at most 397 days, notBefore an hour back.
+ *
+ * A CA lives CA_DAYS, longer than any sandbox: it dies with the broker or its sandbox, since its key
+ * is nowhere else. Leaves live LEAF_DAYS, and never past their CA.
  *
  * Ownership   ca_free(). Output is appended to the caller's buffers.
  * Blocking    a signature: some 30 microseconds.
- * Failure     ERR_CRYPTO; ERR_SYNTAX for a public key that is no P-256 key.
+ * Failure     ERR_CRYPTO; ERR_SYNTAX for a public key that is no P-256 key, or a name that is neither
+ *             a canonical host name (no wildcard) nor the canonical text of an IP address; ERR_NOMEM.
  * Tests       tests/unit/broker/test_ca.c
  */
 #ifndef BROKER_CA_H
@@ -17,13 +22,18 @@
 #include "conf/buf.h"
 #include "conf/err.h"
 
+#define CA_DAYS 3650
+#define LEAF_DAYS 396
+
 struct ca;
 
 must_use enum err ca_new(struct str sandbox, struct ca **out);
 void ca_free(struct ca *c);
 must_use enum err ca_pem(const struct ca *c, struct buf *out);
-/* Signs a leaf for @name (canonical name, or an IP address as text) and the holder of
- * @spki (DER SubjectPublicKeyInfo). Appends the leaf's DER. */
+/* Is @spki (DER SubjectPublicKeyInfo) a key that ca_leaf() signs for: a P-256 point, uncompressed? */
+must_use enum err ca_check_key(struct str spki);
+/* Signs a leaf for @name (canonical name, or an IP address as text) and the holder of @spki. Appends
+ * the leaf's DER. */
 must_use enum err ca_leaf(const struct ca *c, struct str name, struct str spki, struct buf *out);
 /* The CA certificate's DER. */
 must_use enum err ca_der(const struct ca *c, struct buf *out);

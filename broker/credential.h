@@ -1,7 +1,9 @@
 /* broker/credential.h - what a credential puts on a request
  *
- * Ownership   edits go into the caller's secret buffers (wipe them).       Blocking  never.
- * Failure     ERR_NOMEM.
+ * Ownership   edits go into the caller's secret buffers; credential_edit_wipe() in each case.
+ * Blocking    never.
+ * Failure     ERR_NOMEM; ERR_LIMIT for a field over CREDENTIAL_VALUE_MAX; ERR_SYNTAX for a format
+ *             without "{}" or a user with ':' (RFC 7617 2): the value would not arrive as itself.
  * Tests       tests/unit/broker/test_credential.c
  */
 #ifndef BROKER_CREDENTIAL_H
@@ -14,7 +16,8 @@
 #define CREDENTIAL_VALUE_MAX (2 * SECRET_MAX)
 #define CREDENTIAL_PATTERNS_MAX 4
 
-/* One field to set, and what to look for in the answer (the value; for basic the base64 text, too). */
+/* One field to set, and what to look for in the answer: the value; for basic the base64 text, too,
+ * without its padding, so that it is found however it is written. */
 struct credential_edit {
 	struct str field;		/* lower case; borrowed from the policy */
 	struct buf value;		/* the field's whole value */

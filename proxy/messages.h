@@ -115,7 +115,7 @@ struct msg_sandbox {
 
 struct msg_sandbox_ca {
 	uint32_t sandbox;
-	struct str pem;
+	struct str pem;			/* empty: the broker could not take the sandbox */
 };
 
 enum secret_source { SECRET_FROM_FILE, SECRET_FROM_ENV };

@@ -1,0 +1,288 @@
+#include "broker/ca.h"
+
+#include <openssl/bio.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "policy/name.h"
+
+#define CN_MAX 64		/* ub-common-name, RFC 5280 appendix A.1 */
+#define SERIAL_BYTES 16
+#define BACKDATE_SECONDS 3600
+#define CERTIFICATE_MAX 8192
+
+struct ca {
+	EVP_PKEY *key;
+	X509 *cert;
+};
+
+/* A subject's alternative name: one of them, checked. */
+struct subject {
+	struct str name;
+	bool literal;
+	struct addr addr;
+};
+
+/* ---- parts of a certificate ---- */
+
+/* Positive, never of fewer bytes, 126 random bits (RFC 5280 4.1.2.2: at most 20 octets). */
+static bool set_serial(X509 *x)
+{
+	unsigned char bytes[SERIAL_BYTES];
+	BIGNUM *number;
+	bool ok;
+
+	if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+		return false;
+	bytes[0] = (unsigned char)((bytes[0] & 0x7f) | 0x40);
+	number = BN_bin2bn(bytes, sizeof(bytes), NULL);
+	ok = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x));
+	BN_free(number);
+	return ok;
+}
+
+static bool set_times(X509 *x, int days)
+{
+	time_t now = time(NULL);
+
+	return X509_time_adj_ex(X509_getm_notBefore(x), 0, -BACKDATE_SECONDS, &now) &&
+	       X509_time_adj_ex(X509_getm_notAfter(x), days, -BACKDATE_SECONDS, &now);
+}
+
+static bool add_name(X509_NAME *name, int nid, struct str text)
+{
+	return X509_NAME_add_entry_by_NID(name, nid, MBSTRING_ASC, (const unsigned char *)text.p,
+					  (int)text.n, -1, 0) == 1;
+}
+
+/* @value is one of this file's own texts: the configuration syntax never sees a name. */
+static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value)
+{
+	X509_EXTENSION *e;
+	X509V3_CTX ctx;
+	bool ok;
+
+	X509V3_set_ctx_nodb(&ctx);
+	X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
+	e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+	ok = e && X509_add_ext(x, e, -1) == 1;
+	X509_EXTENSION_free(e);
+	return ok;
+}
+
+static enum err put_der(const X509 *x, struct buf *out)
+{
+	int n = i2d_X509(x, NULL);
+	unsigned char *to;
+
+	if (n <= 0 || n > CERTIFICATE_MAX)
+		return ERR_CRYPTO;
+	to = (unsigned char *)buf_room(out, (size_t)n);
+	if (!to)
+		return ERR_NOMEM;
+	i2d_X509(x, &to);
+	buf_grown(out, (size_t)n);
+	return OK;
+}
+
+/* ---- the CA ---- */
+
+/* "Exeat CA NAME 0123abcd": the number tells apart CAs of sandboxes with one name. What a sandbox is
+ * called can hold anything; here it is letters, digits and "-._". */
+static bool set_ca_name(X509_NAME *name, struct str sandbox)
+{
+	static const char before[] = "Exeat CA ";
+	unsigned char number[4];
+	char text[CN_MAX + 1];
+	size_t n = sizeof(before) - 1;
+
+	if (RAND_bytes(number, sizeof(number)) != 1)
+		return false;
+	memcpy(text, before, n);
+	for (size_t i = 0; i < sandbox.n && n < CN_MAX - 9; i++) {
+		char c = ascii_lower(sandbox.p[i]);
+		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+			     c == '.' || c == '_';
+
+		text[n++] = plain ? sandbox.p[i] : '_';
+	}
+	text[n++] = ' ';
+	for (size_t i = 0; i < sizeof(number); i++) {
+		text[n++] = "0123456789abcdef"[number[i] >> 4];
+		text[n++] = "0123456789abcdef"[number[i] & 15];
+	}
+	return add_name(name, NID_organizationName, STR("Exeat")) &&
+	       add_name(name, NID_commonName, str_n(text, n));
+}
+
+static bool make_ca(struct ca *c, struct str sandbox)
+{
+	X509 *x;
+
+	c->key = EVP_EC_gen("P-256");
+	c->cert = x = X509_new();
+	return c->key && x && X509_set_version(x, X509_VERSION_3) && set_serial(x) &&
+	       set_times(x, CA_DAYS) && set_ca_name(X509_get_subject_name(x), sandbox) &&
+	       X509_set_issuer_name(x, X509_get_subject_name(x)) && X509_set_pubkey(x, c->key) &&
+	       add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+	       add_extension(x, x, NID_subject_key_identifier, "hash") &&
+	       X509_sign(x, c->key, EVP_sha256()) > 0;
+}
+
+enum err ca_new(struct str sandbox, struct ca **out)
+{
+	struct ca *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return ERR_NOMEM;
+	if (!make_ca(c, sandbox)) {
+		ca_free(c);
+		return ERR_CRYPTO;
+	}
+	*out = c;
+	return OK;
+}
+
+void ca_free(struct ca *c)
+{
+	if (!c)
+		return;
+	EVP_PKEY_free(c->key);
+	X509_free(c->cert);
+	free(c);
+}
+
+enum err ca_der(const struct ca *c, struct buf *out)
+{
+	return put_der(c->cert, out);
+}
+
+enum err ca_pem(const struct ca *c, struct buf *out)
+{
+	BIO *bio = BIO_new(BIO_s_mem());
+	char *text;
+	long n = 0;
+
+	if (bio && PEM_write_bio_X509(bio, c->cert) == 1)
+		n = BIO_get_mem_data(bio, &text);
+	if (n > 0)
+		buf_put(out, text, (size_t)n);
+	BIO_free(bio);
+	if (n <= 0)
+		return ERR_CRYPTO;
+	return out->failed ? ERR_NOMEM : OK;
+}
+
+/* ---- leaves ---- */
+
+static bool read_subject(struct str text, struct subject *out)
+{
+	char again[ADDR_TEXT_MAX];
+	struct name name;
+
+	out->name = text;
+	out->literal = addr_parse(text, &out->addr);
+	if (out->literal)
+		return str_eq(str_of(addr_format(&out->addr, again)), text);
+	return str_find(text, '*') == text.n && name_canon(text, &name) == NAME_OK &&
+	       str_eq(name_str(&name), text);
+}
+
+static GENERAL_NAME *general_name(const struct subject *s)
+{
+	ASN1_STRING *value = s->literal ? ASN1_OCTET_STRING_new() : ASN1_IA5STRING_new();
+	GENERAL_NAME *g = GENERAL_NAME_new();
+	const void *bytes = s->literal ? (const void *)s->addr.b : s->name.p;
+	size_t n = !s->literal ? s->name.n : s->addr.family == 4 ? 4 : 16;
+
+	if (!value || !g || ASN1_STRING_set(value, bytes, (int)n) != 1) {
+		ASN1_STRING_free(value);
+		GENERAL_NAME_free(g);
+		return NULL;
+	}
+	GENERAL_NAME_set0_value(g, s->literal ? GEN_IPADD : GEN_DNS, value);
+	return g;
+}
+
+/* Built, never parsed from text. Critical where it is all that names the subject (RFC 5280 4.2.1.6). */
+static bool add_san(X509 *x, const struct subject *s, bool critical)
+{
+	GENERAL_NAMES *names = GENERAL_NAMES_new();
+	GENERAL_NAME *g = general_name(s);
+	bool ok;
+
+	if (!names || !g || sk_GENERAL_NAME_push(names, g) <= 0) {
+		GENERAL_NAME_free(g);
+		GENERAL_NAMES_free(names);
+		return false;
+	}
+	ok = X509_add1_ext_i2d(x, NID_subject_alt_name, names, critical, X509V3_ADD_APPEND) == 1;
+	GENERAL_NAMES_free(names);
+	return ok;
+}
+
+/* A P-256 SubjectPublicKeyInfo with a named curve and an uncompressed point has one form only (RFC
+ * 5480 2): these bytes, then the point's 64. */
+static EVP_PKEY *read_key(struct str spki)
+{
+	static const unsigned char before[] = {
+		0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
+		0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04 };
+	const unsigned char *p = (const unsigned char *)spki.p;
+
+	if (spki.n != sizeof(before) + 64 || memcmp(p, before, sizeof(before)) != 0)
+		return NULL;
+	/* Refuses a point that is not on the curve. */
+	return d2i_PUBKEY(NULL, &p, (long)spki.n);
+}
+
+enum err ca_check_key(struct str spki)
+{
+	EVP_PKEY *key = read_key(spki);
+
+	EVP_PKEY_free(key);
+	return key ? OK : ERR_SYNTAX;
+}
+
+static bool make_leaf(const struct ca *c, X509 *x, const struct subject *s, EVP_PKEY *key)
+{
+	bool has_cn = s->name.n <= CN_MAX;
+
+	return X509_set_version(x, X509_VERSION_3) && set_serial(x) && set_times(x, LEAF_DAYS) &&
+	       (ASN1_TIME_compare(X509_get0_notAfter(x), X509_get0_notAfter(c->cert)) <= 0 ||
+		X509_set1_notAfter(x, X509_get0_notAfter(c->cert))) &&
+	       X509_set_issuer_name(x, X509_get_subject_name(c->cert)) &&
+	       (!has_cn || add_name(X509_get_subject_name(x), NID_commonName, s->name)) &&
+	       X509_set_pubkey(x, key) &&
+	       add_extension(x, c->cert, NID_key_usage, "critical,digitalSignature") &&
+	       add_extension(x, c->cert, NID_ext_key_usage, "serverAuth") &&
+	       add_extension(x, c->cert, NID_subject_key_identifier, "hash") &&
+	       add_extension(x, c->cert, NID_authority_key_identifier, "keyid:always") &&
+	       add_san(x, s, !has_cn) && X509_sign(x, c->key, EVP_sha256()) > 0;
+}
+
+enum err ca_leaf(const struct ca *c, struct str name, struct str spki, struct buf *out)
+{
+	struct subject subject;
+	enum err e = ERR_SYNTAX;
+	EVP_PKEY *key = NULL;
+	X509 *x = NULL;
+
+	if (!read_subject(name, &subject))
+		goto out;
+	key = read_key(spki);
+	if (!key)
+		goto out;
+	x = X509_new();
+	e = x && make_leaf(c, x, &subject, key) ? put_der(x, out) : ERR_CRYPTO;
+out:
+	X509_free(x);
+	EVP_PKEY_free(key);
+	return e;
+}

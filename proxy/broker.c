@@ -1,0 +1,136 @@
+/* Theory of operation
+ *
+ * Before it confines itself the broker reads each secret's source, once, and does each thing that
+ * OpenSSL does for the first time: it loads providers and opens the random source lazily. Its private
+ * keys lie in OpenSSL's secure heap: locked and in no core file.
+ *
+ * A secret that cannot be read is told to the supervisor (SECRET_BAD), which decides whether to go on;
+ * here its name has no value and grants of it are UNAVAILABLE.
+ */
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "broker/ca.h"
+#include "proxy/broker_service.h"
+#include "proxy/role.h"
+
+#define SECURE_HEAP_BYTES (1u << 20)	/* a power of two; a CA's key takes some hundred bytes */
+#define SECURE_HEAP_LEAST 64
+#define PEM_MAX 8192
+
+static const struct role_program program;
+static uint32_t secrets_to_come;
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec;
+}
+
+/* A CA and a leaf that nobody gets. */
+static bool rehearse(void)
+{
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	unsigned char *spki = NULL;
+	int n = key ? i2d_PUBKEY(key, &spki) : 0;
+	struct ca *ca = NULL;
+	struct buf out;
+	bool ok;
+
+	buf_init(&out, 2 * PEM_MAX);
+	ok = n > 0 && ca_new(STR("rehearsal"), &ca) == OK && ca_pem(ca, &out) == OK &&
+	     ca_leaf(ca, STR("rehearsal.test"), str_n((const char *)spki, (size_t)n), &out) == OK;
+	buf_free(&out);
+	ca_free(ca);
+	OPENSSL_free(spki);
+	EVP_PKEY_free(key);
+	return ok;
+}
+
+static void start(struct role_env *env, const struct msg_broker_start *m, const int *fds)
+{
+	struct ring_fds ring_fds = { fds[0], fds[1], fds[2] };
+	struct ring *ring = NULL;
+
+	if (env->state)
+		role_fatal(&program, "started twice");
+	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 ||
+	    CRYPTO_secure_malloc_init(SECURE_HEAP_BYTES, SECURE_HEAP_LEAST) != 1)
+		role_fatal(&program, "no locked memory for private keys");
+	if (!rehearse())
+		role_fatal(&program, "cannot sign certificates");
+	if (m->secrets > SECRETS_MAX)
+		role_fatal(&program, "%u secrets (at most %u)", m->secrets, SECRETS_MAX);
+	if (ring_open_writer(&ring_fds, &ring) != OK)
+		role_fatal(&program, "cannot use the ring for its records");
+	env->state = broker_new(env->base, ring, now);
+	if (!env->state)
+		role_fatal(&program, "out of memory");
+	secrets_to_come = m->secrets;
+}
+
+static void read_secret(struct role_env *env, const struct msg_secret *m, int fd)
+{
+	const char *objection = NULL;
+	struct msg_secret_bad bad;
+
+	if (!env->state || secrets_to_come == 0)
+		role_fatal(&program, "a secret that was not announced");
+	secrets_to_come--;
+	if (secret_table_read(broker_secrets(env->state), m, fd, &objection) != OK) {
+		bad = (struct msg_secret_bad){ m->name, str_of(objection) };
+		if (channel_send(env->supervisor, MSG_SECRET_BAD, &bad, NULL, 0) != OK)
+			role_fatal(&program, "the supervisor is gone");
+	}
+	close(fd);
+}
+
+static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	(void)n_fds;
+	if (type == MSG_BROKER_START)
+		start(env, msg, fds);
+	else if (type == MSG_SECRET)
+		read_secret(env, msg, fds[0]);
+	return secrets_to_come == 0;
+}
+
+/* An empty PEM says that the sandbox could not be taken. */
+static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	const struct msg_sandbox *m = msg;
+	struct msg_sandbox_ca ca;
+	struct buf pem;
+
+	if (type != MSG_SANDBOX) {
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+		return;
+	}
+	buf_init(&pem, PEM_MAX);
+	if (broker_sandbox(env->state, m, fds, n_fds, &pem) != OK)
+		buf_free(&pem);
+	ca = (struct msg_sandbox_ca){ m->sandbox, buf_str(&pem) };
+	if (channel_send(env->supervisor, MSG_SANDBOX_CA, &ca, NULL, 0) != OK)
+		role_fatal(&program, "the supervisor is gone");
+	buf_free(&pem);
+}
+
+static void on_end(struct role_env *env)
+{
+	broker_free(env->state);
+	env->state = NULL;
+}
+
+static const struct role_program program = { .self = ROLE_BROKER, .on_start = on_start,
+					     .on_message = on_message, .on_end = on_end };
+
+int main(void)
+{
+	return role_main(&program);
+}
