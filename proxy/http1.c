@@ -216,7 +216,7 @@ static enum http1_event read_status_line(struct http1_parser *p, struct str line
 		return fail(p, 400, "malformed status code");
 	h->status = (unsigned)status;
 	h->reason = line.n > 13 ? str_from(line, 13) : STR("");
-	if (!http_all(h->reason, HTTP_VALUE))
+	if (!http_is_value(h->reason))
 		return fail(p, 400, "a control byte in the reason phrase");
 	return H1_MORE;
 }
@@ -325,7 +325,7 @@ static enum http1_event read_field(struct http1_parser *p, struct str line, stru
 		return fail(p, 400, "malformed field name");
 	name = str_n(line.p, colon);
 	value = str_trim(str_from(line, colon + 1));
-	if (!http_all(value, HTTP_VALUE))
+	if (!http_is_value(value))
 		return fail(p, 400, "a control byte in a field value");
 	fields_add(to, name, value);
 	if (fields_failed(to))
