@@ -19,6 +19,8 @@
  * What comes after an error or after H1_END is not looked at before http1_next().
  */
 
+#define LINE_KEEP 4096u	/* what a quiet connection may keep of @line's room */
+
 enum state {
 	S_START,		/* start line */
 	S_FIELDS,
@@ -95,6 +97,8 @@ void http1_next(struct http1_parser *p, bool answers_head)
 	p->empty_line = p->begun = false;
 	p->headers = 0;
 	p->line.n = p->start.n = 0;
+	if (p->line.cap > LINE_KEEP)
+		buf_wipe(&p->line);
 	p->head = (struct http1_head){ .fields = &p->fields };
 	p->noted = (struct noted){ 0 };
 	fields_clear(&p->fields);
