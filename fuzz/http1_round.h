@@ -23,13 +23,37 @@ static inline void fuzz_trace(struct trace *t, struct str bytes, size_t first, s
 	http1_free(p);
 }
 
-/* Writes the head that @p has told. */
+/* A target's parts are the target. */
+static inline void fuzz_target(const struct http1_head *h)
+{
+	struct http1_target t = http1_split_target(h->method, h->target);
+	struct str target = h->target;
+
+	if (t.form == TARGET_BAD || t.form == TARGET_ASTERISK)
+		return;
+	if (t.form == TARGET_ABSOLUTE)
+		target = str_from(target, t.scheme.n + 3);
+	if (!str_starts(target, t.authority))
+		abort();
+	target = str_from(target, t.authority.n);
+	/* Without a path in it, one was put in its place. */
+	if (t.form == TARGET_ABSOLUTE && str_starts(target, STR("/")) && !str_starts(target, t.path))
+		abort();
+	if (t.form == TARGET_ORIGIN && target.n != t.path.n + t.query.n)
+		abort();
+	if (t.form == TARGET_ORIGIN && (t.authority.n || t.path.n == 0 || !str_ends(target, t.query)))
+		abort();
+}
+
+/* Writes the head that the parser has told. */
 static inline void fuzz_write_head(bool response, const struct http1_head *h, struct buf *out)
 {
 	if (response)
 		http1_write_response(out, h->status, h->reason, h->fields);
 	else
 		http1_write_request(out, h->method, h->target, h->fields);
+	if (!response)
+		fuzz_target(h);
 }
 
 /* The first message of @in, written as it would be forwarded. False where it is not whole, or speaks

@@ -148,9 +148,11 @@ bool http_one_of(struct str name, const struct str *names, size_t n)
 static bool is_end_to_end(struct str name)
 {
 	static const struct str names[] = {
-		STR_INIT("host"), STR_INIT("content-length"), STR_INIT("content-type"), STR_INIT("content-encoding"),
-		STR_INIT("content-range"), STR_INIT("range"), STR_INIT("authorization"), STR_INIT("cookie"), STR_INIT("set-cookie"),
-		STR_INIT("cache-control"), STR_INIT("expect"), STR_INIT("date"), STR_INIT("location"), STR_INIT("www-authenticate"),
+		STR_INIT("host"), STR_INIT("content-length"), STR_INIT("content-type"),
+		STR_INIT("content-encoding"), STR_INIT("content-range"), STR_INIT("range"),
+		STR_INIT("authorization"), STR_INIT("cookie"), STR_INIT("set-cookie"),
+		STR_INIT("cache-control"), STR_INIT("expect"), STR_INIT("date"), STR_INIT("location"),
+		STR_INIT("www-authenticate"),
 	};
 
 	return http_one_of(name, names, sizeof(names) / sizeof(names[0]));
@@ -177,16 +179,26 @@ static void drop_named(struct fields *f)
 	}
 }
 
+/* By the first letter first: it is asked of every field. */
 static bool is_hop_by_hop(struct str name)
 {
-	static const struct str names[] = {
-		STR_INIT("keep-alive"), STR_INIT("te"), STR_INIT("transfer-encoding"), STR_INIT("upgrade"), STR_INIT("http2-settings"),
-	};
 	const struct str proxy = STR("proxy-");
 
-	if (name.n > proxy.n && str_eq_nocase(str_n(name.p, proxy.n), proxy))
-		return !str_eq_nocase(name, STR("proxy-status"));
-	return http_one_of(name, names, sizeof(names) / sizeof(names[0]));
+	switch (ascii_lower(name.p[0])) {
+	case 'h':
+		return str_eq_nocase(name, STR("http2-settings"));
+	case 'k':
+		return str_eq_nocase(name, STR("keep-alive"));
+	case 'p':
+		return name.n > proxy.n && str_eq_nocase(str_n(name.p, proxy.n), proxy) &&
+		       !str_eq_nocase(name, STR("proxy-status"));
+	case 't':
+		return str_eq_nocase(name, STR("te")) || str_eq_nocase(name, STR("transfer-encoding"));
+	case 'u':
+		return str_eq_nocase(name, STR("upgrade"));
+	default:
+		return false;
+	}
 }
 
 void fields_drop_hop_by_hop(struct fields *f)

@@ -30,6 +30,24 @@ static inline bool http_all(struct str s, uint8_t class)
 	return true;
 }
 
+/* http_all(s, HTTP_VALUE), eight bytes at a step: values are most of what is read. */
+static inline bool http_is_value(struct str s)
+{
+	const uint64_t ones = UINT64_MAX / 255, highs = ones * 0x80;
+
+	for (; s.n >= sizeof(uint64_t); s = str_from(s, sizeof(uint64_t))) {
+		uint64_t v, del;
+
+		memcpy(&v, s.p, sizeof(v));
+		del = v ^ ones * 0x7f;
+		/* A byte under 0x20 or DEL; a HTAB is one of them that may stand. */
+		if ((((v - ones * 0x20) & ~v) | ((del - ones) & ~del)) & highs &&
+		    !http_all(str_n(s.p, sizeof(v)), HTTP_VALUE))
+			return false;
+	}
+	return http_all(s, HTTP_VALUE);
+}
+
 static inline bool http_is_token(struct str s)
 {
 	return s.n > 0 && http_all(s, HTTP_TOKEN);

@@ -19,6 +19,8 @@
  * What comes after an error or after H1_END is not looked at before http1_next().
  */
 
+#define LINE_KEEP 4096u	/* what a quiet connection may keep of @line's room */
+
 enum state {
 	S_START,		/* start line */
 	S_FIELDS,
@@ -95,6 +97,8 @@ void http1_next(struct http1_parser *p, bool answers_head)
 	p->empty_line = p->begun = false;
 	p->headers = 0;
 	p->line.n = p->start.n = 0;
+	if (p->line.cap > LINE_KEEP)
+		buf_wipe(&p->line);
 	p->head = (struct http1_head){ .fields = &p->fields };
 	p->noted = (struct noted){ 0 };
 	fields_clear(&p->fields);
@@ -216,7 +220,7 @@ static enum http1_event read_status_line(struct http1_parser *p, struct str line
 		return fail(p, 400, "malformed status code");
 	h->status = (unsigned)status;
 	h->reason = line.n > 13 ? str_from(line, 13) : STR("");
-	if (!http_all(h->reason, HTTP_VALUE))
+	if (!http_is_value(h->reason))
 		return fail(p, 400, "a control byte in the reason phrase");
 	return H1_MORE;
 }
@@ -325,7 +329,7 @@ static enum http1_event read_field(struct http1_parser *p, struct str line, stru
 		return fail(p, 400, "malformed field name");
 	name = str_n(line.p, colon);
 	value = str_trim(str_from(line, colon + 1));
-	if (!http_all(value, HTTP_VALUE))
+	if (!http_is_value(value))
 		return fail(p, 400, "a control byte in a field value");
 	fields_add(to, name, value);
 	if (fields_failed(to))

@@ -9,7 +9,7 @@ static bool fields_clean(const struct fields *f)
 	if (fields_failed(f))
 		return false;
 	for (size_t i = 0; i < f->n; i++)
-		if (!http_is_token(fields_name(f, i)) || !http_all(fields_value(f, i), HTTP_VALUE))
+		if (!http_is_token(fields_name(f, i)) || !http_is_value(fields_value(f, i)))
 			return false;
 	return true;
 }
@@ -80,7 +80,7 @@ void http1_write_response(struct buf *out, unsigned status, struct str reason,
 	const struct str parts[] = { STR("HTTP/1.1 "), str_n(digits, sizeof(digits)), STR(" "), reason,
 				     STR("\r\n") };
 
-	if (status < 100 || status > 999 || !http_all(reason, HTTP_VALUE) || !fields_clean(fields)) {
+	if (status < 100 || status > 999 || !http_is_value(reason) || !fields_clean(fields)) {
 		out->failed = true;
 		return;
 	}

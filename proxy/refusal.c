@@ -183,14 +183,19 @@ static bool member_end(struct str s, size_t *end)
 	return !quoted;
 }
 
-/* The proxy that a member names: a token or a string, before its parameters. */
+/* The proxy that a member names: the token or the string that it begins with, whatever follows, so
+ * that a lenient reader of a malformed member is not deceived either. */
 static bool names_exeat(struct str member)
 {
-	struct str name = str_trim(str_n(member.p, str_find(member, ';')));
+	size_t n = 0;
 
-	if (name.n >= 2 && name.p[0] == '"' && name.p[name.n - 1] == '"')
-		name = str_trim(str_n(name.p + 1, name.n - 2));
-	return str_eq_nocase(name, STR("exeat"));
+	if (member.p[0] == '"') {
+		member = str_from(member, 1);
+		return str_eq_nocase(str_trim(str_n(member.p, str_find(member, '"'))), STR("exeat"));
+	}
+	while (n < member.n && http_class[(unsigned char)member.p[n]] & HTTP_TOKEN)
+		n++;
+	return str_eq_nocase(str_n(member.p, n), STR("exeat"));
 }
 
 /* Moves the members that may stay to the value's beginning. False: nothing is left of it. */

@@ -169,6 +169,24 @@ static void classes_are_those_of_the_grammar(void **state)
 	assert_false(http_is_token(STR("")));
 }
 
+/* Each byte at each place of a run that is read in steps of eight. */
+static void a_value_is_checked_at_every_place(void **state)
+{
+	char run[19];
+
+	(void)state;
+	for (size_t at = 0; at < sizeof(run); at++)
+		for (unsigned c = 0; c < 256; c++) {
+			memset(run, at % 2 ? '\xff' : ' ', sizeof(run));
+			run[at] = (char)c;
+			assert_int_equal(http_is_value(str_n(run, sizeof(run))),
+					 (http_class[c] & HTTP_VALUE) != 0);
+		}
+	memcpy(run, "\t\t\t\t\0\t\t\t", 8);
+	assert_false(http_is_value(str_n(run, sizeof(run))));
+	assert_true(http_is_value(STR("")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +196,7 @@ int main(void)
 		cmocka_unit_test(hop_by_hop_fields_and_what_connection_names_are_dropped),
 		cmocka_unit_test(connection_cannot_take_off_what_is_meant_for_the_far_end),
 		cmocka_unit_test(te_trailers_stays),
+		cmocka_unit_test(a_value_is_checked_at_every_place),
 		cmocka_unit_test(classes_are_those_of_the_grammar),
 	};
 

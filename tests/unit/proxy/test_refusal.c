@@ -180,6 +180,9 @@ static void an_origin_cannot_name_exeat(void **state)
 		{ "a; d=\"open, exeat", NULL },
 		{ "a; d=\"open\\", NULL },
 		{ "exeatly", "exeatly" },
+		{ "exeat junk; error=x, cdn", "cdn" },
+		{ "exeat/1.0", NULL },
+		{ "\" exeat \"junk", NULL },
 		{ ",,", NULL },
 		{ "", NULL },
 	};
