@@ -7,6 +7,8 @@
  *
  * MSG_FASTOPEN would make a send into a connect. setsockopt() is by level and option, since some
  * options are powers (SO_BINDTODEVICE, SO_MARK, TCP_ULP, IP_TRANSPARENT, TCP_FASTOPEN_CONNECT).
+ * O_NONBLOCK can be set and not cleared, and FIONBIO is no way round it: the flag belongs to what two
+ * roles share (an eventfd of a ring), and who clears it would make the other one wait.
  */
 #include "sandbox/confine_rules.h"
 
@@ -102,11 +104,10 @@ const struct confine_rule confine_rules[] = {
 	FCNTL(ALL, F_GETFD),
 	FCNTL(ALL, F_SETFD),
 	FCNTL(ALL, F_GETFL),
-	FCNTL(ALL, F_SETFL),
+	ALLOW_IF2(fcntl, ALL, IS(1, F_SETFL), HAS(2, O_NONBLOCK, O_NONBLOCK)),
 	FCNTL(ALL, F_DUPFD_CLOEXEC),
 	FCNTL(ALL, F_GET_SEALS),
 	ALLOW_IF(ioctl, S | W | D, IS(1, FIONREAD)),
-	ALLOW_IF(ioctl, S | W | D, IS(1, FIONBIO)),
 	ALLOW_IF(ioctl, S, IS(1, TIOCGWINSZ)),
 	ALLOW_IF(ioctl, S, IS(1, TCGETS)),
 #ifndef __SANITIZE_ADDRESS__

@@ -174,6 +174,9 @@ static int act_tiocsti(void) { return reached(ioctl(have.pair[0], TIOCSTI, "x"))
 static int act_ioctl_other(void) { return reached(ioctl(have.tcp, 0x8912 /* SIOCGIFCONF */, NULL)); }
 static int act_setown(void) { return reached(fcntl(have.pair[0], F_SETOWN, getpid())); }
 static int act_setpipe(void) { return reached(fcntl(have.pair[0], F_SETPIPE_SZ, 4096)); }
+static int act_nonblock(void) { return result(fcntl(have.pair[0], F_SETFL, O_NONBLOCK)); }
+static int act_block(void) { return reached(fcntl(have.pair[0], F_SETFL, 0)); }
+static int act_fionbio(void) { return reached(ioctl(have.pair[0], FIONBIO, &(int){ 0 })); }
 static int act_seal(void) { return result(fcntl(have.sealable, F_ADD_SEALS, F_SEAL_GROW)); }
 static int act_memfd(void) { return result(memfd_create("x", MFD_CLOEXEC)); }
 static int act_ftruncate(void) { return result(ftruncate(have.memfd, 4096)); }
@@ -295,6 +298,9 @@ static const struct act acts[] = {
 	A("ioctl SIOCGIFCONF", ioctl_other, NONE),
 	A("fcntl F_SETOWN", setown, NONE),
 	A("fcntl F_SETPIPE_SZ", setpipe, NONE),
+	A("make a descriptor non-blocking", nonblock, ALL),
+	A("make a descriptor blocking", block, NONE),
+	A("make a descriptor blocking by FIONBIO", fionbio, NONE),
 	A("seal a memfd", seal, S | P),
 	A("make a memfd", memfd, S),
 	A("set a file's size", ftruncate, S | R | P),
