@@ -27,13 +27,13 @@ YAML     := conf/diag.c conf/yaml.c conf/schema.c
 POLICY   := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c policy/decide.c
 COMPILER := policy/build.c policy/load.c
 CHANNEL  := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
-ROLE     := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c
+ROLE     := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD   := sandbox/ring.c proxy/record.c
 
 SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/explain.c proxy/settings.c \
-                      sandbox/confine.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
+                      sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
                       sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/host_root.c sandbox/keeper.c \
-                      proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
+                      proxy/log_path.c proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/supervisor_parts.c \
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c

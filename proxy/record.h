@@ -12,7 +12,9 @@
  * Blocking    never.
  * Failure     sticky until record_commit(), which says what is wrong: ERR_FULL (ring full: wait for
  *             room), ERR_DENIED (the log cannot be written: refuse), ERR_LIMIT (a record over
- *             RING_RECORD_MAX: a bug, texts are cut to their cap).
+ *             RING_RECORD_MAX: a bug, texts are cut to their cap), ERR_BUG (a field of another type,
+ *             or twice).
+ * Numbers     over INT64_MAX are written as that: readers of JSON know no larger ones.
  * Tests       tests/unit/proxy/test_record.c, fuzz/fuzz_record.c
  */
 #ifndef PROXY_RECORD_H
@@ -39,7 +41,8 @@
 	X(connection,     BY(WORKER))                                                             \
 	X(request,        BY(WORKER))                                                             \
 	X(dial,           BY(DIALER))                                                             \
-	X(credential,     BY(BROKER) | BY(WORKER))
+	X(credential,     BY(BROKER) | BY(WORKER))                                                \
+	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */
 
 /* name, type (STR, U64, BOOL), cap of a text in bytes (longer ones are cut and end in "...") */
 #define RECORD_FIELDS(X)                                                                          \
@@ -122,7 +125,8 @@ enum record_field {
 };
 
 struct record {
-	bool failed;
+	enum err error;
+	uint64_t has[(RECORD_FIELD_COUNT + 63) / 64];
 	size_t n;
 	unsigned char bytes[RING_RECORD_MAX];
 };
@@ -135,19 +139,24 @@ void record_u64(struct record *r, enum record_field f, uint64_t v);
 void record_bool(struct record *r, enum record_field f, bool v);
 must_use enum err record_commit(struct record *r, struct ring *ring);
 
-/* For the recorder: checks @bytes for a writer of @role and appends the fields to @json (an open
- * object). The stamped fields come first: seq and prev are the caller's. */
+/* For the recorder: what a record says of itself. */
 struct json;
 struct record_head {
 	enum record_kind kind;
 	uint64_t time_us;
 	uint64_t exchange;
 	bool has_exchange;
-	bool begins;		/* phase "begin" */
+	bool begins;		/* kind request, phase "begin" */
+	bool ends;		/* kind request, phase "end" */
+	struct str sandbox;	/* what the record itself says: only roles that serve several may */
+	struct str policy;
 };
 
+/* Checks @bytes for a writer of @role: ERR_DENIED for a kind or field that is not the role's to
+ * write, ERR_SYNTAX or ERR_LIMIT for what record_commit() cannot have made. */
 must_use enum err record_check(struct str bytes, enum role role, struct record_head *head);
-/* After record_check() said OK. */
+/* After record_check() said OK: appends the fields to @json, an open object, but for sandbox and
+ * policy, which are the caller's to stamp. */
 void record_write_fields(struct str bytes, struct json *json);
 const char *record_kind_name(enum record_kind k);
 

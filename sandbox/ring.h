@@ -9,7 +9,8 @@
  * on.
  *
  * Ownership   ring_create() makes three descriptors for the caller to pass and close;
- *             ring_open_*() take theirs over. ring_close() releases map and descriptors.
+ *             ring_open_*() take theirs over, also when they fail. ring_close() releases map and
+ *             descriptors.
  * Blocking    never.
  * Failure     ring_write(): ERR_FULL when there is no room (ask for @room), ERR_DENIED while the
  *             recorder says that the log cannot be written (fail closed).
@@ -50,8 +51,16 @@ void ring_room_seen(struct ring *r);
 /* The next record, copied into the ring's own scratch (valid until the next call). ERR_AGAIN: none;
  * ERR_SYNTAX: the writer broke the ring, nothing more will come of it. */
 must_use enum err ring_next(struct ring *r, struct str *record);
-/* All that ring_next() gave is in the file: the tail moves there. */
+/* Where the record stands that ring_next() gave last. */
+uint64_t ring_position(const struct ring *r);
+/* All that ring_next() gave is done with: the tail moves there, but not past what is kept. */
 void ring_advance(struct ring *r);
+/* What stands at @position and after it stays in the ring, for whoever may have to read it again;
+ * RING_KEEP_NOTHING ends that. Takes effect at the next ring_advance(). */
+#define RING_KEEP_NOTHING UINT64_MAX
+void ring_keep(struct ring *r, uint64_t position);
+/* Is over half of the ring taken? */
+bool ring_pressed(const struct ring *r);
 /* Forgets what ring_next() gave since the last ring_advance(): it will be given again. */
 void ring_rewind(struct ring *r);
 void ring_set_refusing(struct ring *r, bool refuse);

@@ -1,0 +1,352 @@
+/* Theory of operation
+ *
+ * The file is the only state that counts: what this process remembers of it (size, last number,
+ * last hash) is good as long as the size is what it was; otherwise another writer was here, or the
+ * file was replaced by an empty one, and the last line is read again. That is looked at under the
+ * lock, at the beginning of each batch.
+ *
+ * A batch is made in memory and written with one write(). Where that fails or falls short, the file
+ * is cut back to where it was: a line is there whole or not at all, and numbers and hashes go on
+ * from the last whole one. A process that died between the two leaves a line without a newline; the
+ * next batch cuts it off, remembers how long it was, and its writer makes a record of that.
+ *
+ * The time is computed by hand: the C library would open the zone's file.
+ */
+#include "proxy/log_write.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf/json.h"
+
+#define HASH_BYTES 32
+#define PREFIX_SEQ "{\"seq\":"
+#define PREFIX_PREV ",\"prev\":\""
+
+/* Where the chain stands. */
+struct end_of_chain {
+	uint64_t seq;
+	char hash[LOG_HASH_HEX + 1];
+};
+
+struct log_file {
+	int fd;
+	bool locked;
+	uint64_t size;		/* of the file, as this process knows it */
+	struct end_of_chain end, batch_end;
+	struct buf batch;
+	uint64_t torn;
+	EVP_MD *sha256;
+	EVP_MD_CTX *hashing;
+};
+
+/* ---- time ---- */
+
+/* Days since 1970-01-01 to a date of the Gregorian calendar, by eras of 400 years that begin on the
+ * first of March. */
+static void date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
+{
+	uint64_t z = days + 719468, era = z / 146097, doe = z % 146097;
+	uint64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+	uint64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153;
+
+	*day = (unsigned)(doy - (153 * mp + 2) / 5 + 1);
+	*month = (unsigned)(mp < 10 ? mp + 3 : mp - 9);
+	*year = (unsigned)(yoe + era * 400 + (*month <= 2));
+}
+
+void log_time_format(uint64_t time_us, char out[LOG_TIME_MAX])
+{
+	uint64_t seconds = time_us / 1000000, in_day = seconds % 86400;
+	unsigned year, month, day;
+
+	date_of(seconds / 86400, &year, &month, &day);
+	snprintf(out, LOG_TIME_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", year % 10000, month % 100,
+		 day % 100, (unsigned)(in_day / 3600), (unsigned)(in_day / 60 % 60),
+		 (unsigned)(in_day % 60), (unsigned)(time_us % 1000000));
+}
+
+/* ---- the chain ---- */
+
+static enum err hash_line(struct log_file *l, struct str line, char out[LOG_HASH_HEX + 1])
+{
+	unsigned char hash[HASH_BYTES];
+
+	if (!EVP_DigestInit_ex(l->hashing, l->sha256, NULL) ||
+	    !EVP_DigestUpdate(l->hashing, line.p, line.n) || !EVP_DigestFinal_ex(l->hashing, hash, NULL))
+		return ERR_CRYPTO;
+	for (size_t i = 0; i < HASH_BYTES; i++)
+		snprintf(out + 2 * i, 3, "%02x", hash[i]);
+	return OK;
+}
+
+static void chain_starts(struct end_of_chain *end)
+{
+	end->seq = 0;
+	memset(end->hash, '0', LOG_HASH_HEX);
+	end->hash[LOG_HASH_HEX] = '\0';
+}
+
+/* The number of a line of ours. */
+static enum err seq_of(struct str line, uint64_t *seq)
+{
+	struct str digits;
+
+	if (!str_starts(line, STR(PREFIX_SEQ)) || line.p[line.n - 1] != '}')
+		return ERR_SYNTAX;
+	digits = str_from(line, sizeof(PREFIX_SEQ) - 1);
+	digits.n = str_find(digits, ',');
+	if (!str_to_u64(digits, INT64_MAX - 1, seq) || *seq == 0)
+		return ERR_SYNTAX;
+	return str_starts(str_from(line, (size_t)(digits.p - line.p) + digits.n), STR(PREFIX_PREV)) ? OK
+												     : ERR_SYNTAX;
+}
+
+static enum err read_all(int fd, char *p, size_t n, uint64_t at)
+{
+	for (size_t have = 0; have < n;) {
+		ssize_t got = pread(fd, p + have, n - have, (off_t)(at + have));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0) {
+			errno = got == 0 ? EIO : errno;
+			return ERR_SYSTEM;
+		}
+		have += (size_t)got;
+	}
+	return OK;
+}
+
+/* Index of the last newline in @s, or s.n. */
+static size_t last_newline(struct str s)
+{
+	for (size_t i = s.n; i > 0; i--)
+		if (s.p[i - 1] == '\n')
+			return i - 1;
+	return s.n;
+}
+
+/* Takes the last whole line of @tail, the file's end; sets *keep to how much of @tail stays. */
+static enum err end_from(struct log_file *l, struct str tail, bool whole_file, size_t *keep)
+{
+	size_t newline = last_newline(tail), before;
+	struct str line;
+
+	if (newline == tail.n) {
+		/* Not one whole line: all of a first one that was torn, or nothing of ours. */
+		chain_starts(&l->end);
+		*keep = 0;
+		return whole_file && tail.n < LOG_LINE_MAX &&
+		       memcmp(tail.p, PREFIX_SEQ, tail.n < 7 ? tail.n : 7) == 0 ? OK : ERR_SYNTAX;
+	}
+	*keep = newline + 1;
+	before = last_newline(str_n(tail.p, newline));
+	if (before == newline && !whole_file)
+		return ERR_SYNTAX;
+	line = before == newline ? str_n(tail.p, newline)
+				 : str_n(tail.p + before + 1, newline - before - 1);
+	if (line.n < sizeof(PREFIX_SEQ) || seq_of(line, &l->end.seq) != OK)
+		return ERR_SYNTAX;
+	return hash_line(l, line, l->end.hash);
+}
+
+static enum err read_end(struct log_file *l, uint64_t size)
+{
+	/* A whole line, and behind it one that was torn. */
+	size_t n = size < 2 * LOG_LINE_MAX + 2 ? (size_t)size : 2 * LOG_LINE_MAX + 2;
+	char *tail;
+	size_t keep = 0;
+	enum err e;
+
+	if (size == 0) {
+		chain_starts(&l->end);
+		l->size = 0;
+		return OK;
+	}
+	tail = malloc(n);
+	if (!tail)
+		return ERR_NOMEM;
+	e = read_all(l->fd, tail, n, size - n);
+	if (!e)
+		e = end_from(l, str_n(tail, n), n == size, &keep);
+	if (!e && keep < n) {
+		if (ftruncate(l->fd, (off_t)(size - n + keep)) < 0)
+			e = ERR_SYSTEM;
+		else
+			l->torn += n - keep;
+	}
+	if (!e)
+		l->size = size - n + keep;
+	free(tail);
+	return e;
+}
+
+/* ---- life ---- */
+
+static void unlock(struct log_file *l)
+{
+	int code = errno;
+
+	if (l->locked)
+		flock(l->fd, LOCK_UN);
+	l->locked = false;
+	errno = code;
+}
+
+enum err log_file_open(int fd, struct log_file **out)
+{
+	struct log_file *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		close(fd);
+		return ERR_NOMEM;
+	}
+	l->fd = fd;
+	l->size = UINT64_MAX;	/* not known yet */
+	buf_init(&l->batch, LOG_BATCH_MAX + 2 * LOG_LINE_MAX);
+	l->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	l->hashing = EVP_MD_CTX_new();
+	if (!l->sha256 || !l->hashing) {
+		log_file_close(l);
+		return ERR_CRYPTO;
+	}
+	*out = l;
+	return OK;
+}
+
+void log_file_close(struct log_file *l)
+{
+	if (!l)
+		return;
+	unlock(l);
+	close(l->fd);
+	EVP_MD_free(l->sha256);
+	EVP_MD_CTX_free(l->hashing);
+	buf_free(&l->batch);
+	free(l);
+}
+
+/* ---- batches ---- */
+
+enum err log_batch_begin(struct log_file *l)
+{
+	struct stat st;
+	enum err e = OK;
+
+	if (flock(l->fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK || errno == EINTR ? ERR_AGAIN : ERR_SYSTEM;
+	l->locked = true;
+	if (fstat(l->fd, &st) < 0)
+		e = ERR_SYSTEM;
+	else if (!S_ISREG(st.st_mode))
+		e = ERR_SYNTAX;
+	else if ((uint64_t)st.st_size != l->size)
+		e = read_end(l, (uint64_t)st.st_size);
+	if (e) {
+		l->size = UINT64_MAX;
+		unlock(l);
+		return e;
+	}
+	l->batch_end = l->end;
+	l->batch.n = 0;
+	l->batch.failed = false;
+	return OK;
+}
+
+enum err log_batch_line(struct log_file *l, const struct log_line *line)
+{
+	struct json json;
+	char time[LOG_TIME_MAX];
+	size_t start = l->batch.n;
+	enum err e;
+
+	if (start > LOG_BATCH_MAX)
+		return ERR_FULL;
+	log_time_format(line->time_us, time);
+	json_init(&json, &l->batch);
+	json_object(&json);
+	json_put_u64(&json, "seq", l->batch_end.seq + 1);
+	json_put_str(&json, "prev", str_n(l->batch_end.hash, LOG_HASH_HEX));
+	json_put_str(&json, "time", str_of(time));
+	json_put_str(&json, "kind", str_of(line->kind));
+	if (line->sandbox.n)
+		json_put_str(&json, "sandbox", line->sandbox);
+	if (line->fields)
+		line->fields(line->arg, &json);
+	json_object_end(&json);
+	e = l->batch.failed ? ERR_NOMEM : l->batch.n - start > LOG_LINE_MAX ? ERR_LIMIT : OK;
+	if (!e)
+		e = hash_line(l, str_n(l->batch.p + start, l->batch.n - start), l->batch_end.hash);
+	if (e) {
+		l->batch.n = start;
+		l->batch.failed = false;
+		return e;
+	}
+	l->batch_end.seq++;
+	buf_put_c(&l->batch, '\n');
+	return l->batch.failed ? ERR_NOMEM : OK;
+}
+
+static enum err write_batch(struct log_file *l)
+{
+	for (size_t done = 0; done < l->batch.n;) {
+		ssize_t n = write(l->fd, l->batch.p + done, l->batch.n - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n == 0 ? ENOSPC : errno;
+			return ERR_SYSTEM;
+		}
+		done += (size_t)n;
+	}
+	return OK;
+}
+
+enum err log_batch_end(struct log_file *l)
+{
+	enum err e = write_batch(l);
+
+	if (e) {
+		int code = errno;
+
+		/* If even that fails, the next batch finds a size that it does not know. */
+		if (ftruncate(l->fd, (off_t)l->size) < 0)
+			l->size = UINT64_MAX;
+		errno = code;
+	} else {
+		l->size += l->batch.n;
+		l->end = l->batch_end;
+	}
+	unlock(l);
+	return e;
+}
+
+void log_batch_drop(struct log_file *l)
+{
+	unlock(l);
+}
+
+enum err log_sync(struct log_file *l)
+{
+	return fdatasync(l->fd) < 0 ? ERR_SYSTEM : OK;
+}
+
+uint64_t log_take_torn(struct log_file *l)
+{
+	uint64_t n = l->torn;
+
+	l->torn = 0;
+	return n;
+}
+
+uint64_t log_last_seq(const struct log_file *l)
+{
+	return l->end.seq;
+}
