@@ -9,7 +9,9 @@
  *             them away, so that nothing can be left behind. wire_*_close() releases what was opened;
  *             descriptors that were handed out are the caller's.
  * Blocking    waits for netlink's acknowledgements (micro- to milliseconds).
- * Failure     ERR_SYSTEM with errno, and @what names the step for the operator.
+ * Failure     ERR_SYSTEM with errno, and @what names the step for the operator. A thread that cannot
+ *             be moved back to its own namespace aborts the process.
+ * Limits      WIRE_BOXES_MAX boxes, WIRE_ADMIT_MAX pairs of address and port a box (ERR_FULL).
  * Thread      setns() moves the calling thread for a moment and back: single-threaded use.
  * Tests       tests/unit/sandbox/test_wire.c (root), tests/e2e
  */
@@ -20,8 +22,10 @@
 #include "conf/err.h"
 
 #define WIRE_TPROXY_PORT 15001
-#define WIRE_NFLOG_GROUP 1
+#define WIRE_NFLOG_GROUP 1	/* of box 0; one each, since one socket only may bind a group */
+#define WIRE_BOXES_MAX 65535	/* log groups; also capped by the link pool */
 #define WIRE_IFNAME_MAX 16
+#define WIRE_ADMIT_MAX 65536
 #define WIRE_LISTEN_BACKLOG 128
 
 struct wire_error {
@@ -30,6 +34,7 @@ struct wire_error {
 };
 
 struct wire_gateway;
+struct wire_admitted;
 
 struct wire_box {
 	char ifname[WIRE_IFNAME_MAX];	/* the gateway's end, "ex-<id>" */
@@ -38,7 +43,8 @@ struct wire_box {
 	int netns;		/* the box's namespace */
 	int tproxy;		/* TCP, transparent, listening, bound to the veth */
 	int dns_udp, dns_tcp;	/* port 53 of every address, bound to the veth, IP_PKTINFO on */
-	int nflog;		/* netlink socket, bound to WIRE_NFLOG_GROUP, packets' first bytes */
+	int nflog;		/* netlink socket: what was refused here, packets' first bytes */
+	struct wire_admitted *admitted;	/* wire.c's: what wire_box_close() takes back */
 };
 
 must_use enum err wire_gateway_open(struct wire_gateway **out, struct wire_error *why);
