@@ -23,7 +23,7 @@ LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
 CONF     := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
-YAML     := conf/utf8.c conf/arena.c conf/diag.c conf/yaml.c conf/schema.c
+YAML     := conf/utf8.c conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
 POLICY   := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c policy/decide.c
 PATTERN  := policy/pattern.c
 COMPILER := $(PATTERN) policy/build.c policy/path_overlap.c policy/load.c policy/load_rule.c \

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "conf/sort.h"
 #include "conf/utf8.h"
 
 /*
@@ -171,13 +172,13 @@ static struct str line_at(struct reading *r, uint32_t line)
 
 static int by_position(const void *a, const void *b)
 {
-	const struct diag *const *x = a, *const *y = b;
+	const struct diag *x = a, *y = b;
 
-	if ((*x)->at.line != (*y)->at.line)
-		return (*x)->at.line < (*y)->at.line ? -1 : 1;
-	if ((*x)->at.column != (*y)->at.column)
-		return (*x)->at.column < (*y)->at.column ? -1 : 1;
-	return *x < *y ? -1 : *x > *y;
+	if (x->at.line != y->at.line)
+		return x->at.line < y->at.line ? -1 : 1;
+	if (x->at.column != y->at.column)
+		return x->at.column < y->at.column ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
 static void put_diag(const struct diags *d, const struct diag *item, struct reading *r, FILE *to)
@@ -202,12 +203,12 @@ static void put_diag(const struct diags *d, const struct diag *item, struct read
 
 void diags_print(const struct diags *d, FILE *to)
 {
-	const struct diag *sorted[DIAGS_MAX];
+	const void *sorted[DIAGS_MAX];
 	struct reading r = { d->text, 1 };
 
 	for (size_t i = 0; i < d->n; i++)
 		sorted[i] = &d->items[i];
-	qsort(sorted, d->n, sizeof(*sorted), by_position);
+	sort_pointers(sorted, d->n, by_position);
 	for (size_t i = 0; i < d->n; i++)
 		put_diag(d, sorted[i], &r, to);
 	if (d->dropped) {

@@ -4,6 +4,7 @@
 #include <yaml.h>
 
 #include "conf/arena.h"
+#include "conf/sort.h"
 #include "conf/utf8.h"
 
 /*
@@ -288,13 +289,13 @@ static int compare_keys(const struct yaml_node *a, const struct yaml_node *b)
 
 static int by_key(const void *a, const void *b)
 {
-	const struct yaml_node *const *x = a, *const *y = b;
-	int order = compare_keys(*x, *y);
+	const struct yaml_node *x = a, *y = b;
+	int order = compare_keys(x, y);
 
-	if (order == 0 && (*x)->at.line != (*y)->at.line)
-		order = (*x)->at.line < (*y)->at.line ? -1 : 1;
+	if (order == 0 && x->at.line != y->at.line)
+		order = x->at.line < y->at.line ? -1 : 1;
 	if (order == 0)
-		order = (*x)->at.column < (*y)->at.column ? -1 : (*x)->at.column > (*y)->at.column;
+		order = x->at.column < y->at.column ? -1 : x->at.column > y->at.column;
 	return order;
 }
 
@@ -307,7 +308,8 @@ static void tell_duplicate(struct parse *p, const struct yaml_node *first,
 
 static void find_duplicates_sorted(struct parse *p, const struct yaml_node *map, size_t keys)
 {
-	const struct yaml_node **v = calloc(keys, sizeof(*v)), *key = map->first;
+	const void **v = calloc(keys, sizeof(*v));
+	const struct yaml_node *key = map->first;
 	size_t n = 0, first = 0;
 
 	if (!v) {
@@ -317,7 +319,7 @@ static void find_duplicates_sorted(struct parse *p, const struct yaml_node *map,
 	for (; key && n < keys; key = key->next ? key->next->next : NULL)
 		if (key->kind == YAML_TEXT)
 			v[n++] = key;
-	qsort(v, n, sizeof(const struct yaml_node *), by_key);
+	sort_pointers(v, n, by_key);
 	for (size_t i = 1; i < n; i++) {
 		if (compare_keys(v[first], v[i]) == 0)
 			tell_duplicate(p, v[first], v[i]);

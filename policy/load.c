@@ -1,8 +1,8 @@
 #include "policy/load.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
+#include "conf/sort.h"
 #include "policy/load_parts.h"
 
 /*
@@ -74,34 +74,36 @@ static void read_rules(struct load *l, const struct yaml_node *list, bool deny)
 
 static int by_id(const void *a, const void *b)
 {
-	const struct load_rule *const *x = a, *const *y = b;
-	struct str s = (*x)->b.id, t = (*y)->b.id;
+	const struct load_rule *x = a, *y = b;
+	struct str s = x->b.id, t = y->b.id;
 	int order = s.n && t.n ? memcmp(s.p, t.p, s.n < t.n ? s.n : t.n) : 0;
 
 	if (order == 0 && s.n != t.n)
 		order = s.n < t.n ? -1 : 1;
-	if (order == 0 && (*x)->at.line != (*y)->at.line)
-		order = (*x)->at.line < (*y)->at.line ? -1 : 1;
-	return order ? order : (*x)->at.column < (*y)->at.column ? -1 : 1;
+	if (order == 0 && x->at.line != y->at.line)
+		order = x->at.line < y->at.line ? -1 : 1;
+	return order ? order : x->at.column < y->at.column ? -1 : 1;
 }
 
 static void find_duplicate_ids(struct load *l)
 {
-	const struct load_rule **v = arena_take(&l->arena, l->n_rules, sizeof(const struct load_rule *));
-	size_t first = 0;
+	const void **v = arena_take(&l->arena, l->n_rules, sizeof(*v));
+	const struct load_rule *first, *rule;
 
 	if (!v || l->n_rules == 0)
 		return;
 	for (size_t i = 0; i < l->n_rules; i++)
 		v[i] = &l->rules[i];
-	qsort(v, l->n_rules, sizeof(const struct load_rule *), by_id);
+	sort_pointers(v, l->n_rules, by_id);
+	first = v[0];
 	for (size_t i = 1; i < l->n_rules; i++) {
-		if (v[i]->b.id.n && str_eq(v[first]->b.id, v[i]->b.id))
-			diag_add(l->diags, DIAG_ERROR, v[i]->at, NULL,
-				 "the id \"%.*s\" is used twice: first in line %u", STR_ARG(v[i]->b.id),
-				 v[first]->at.line);
+		rule = v[i];
+		if (rule->b.id.n && str_eq(first->b.id, rule->b.id))
+			diag_add(l->diags, DIAG_ERROR, rule->at, NULL,
+				 "the id \"%.*s\" is used twice: first in line %u", STR_ARG(rule->b.id),
+				 first->at.line);
 		else
-			first = i;
+			first = rule;
 	}
 }
 
