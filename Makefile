@@ -23,15 +23,22 @@ LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
 CONF     := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
-YAML     := conf/diag.c conf/yaml.c conf/schema.c
+YAML     := conf/utf8.c conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
 POLICY   := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c policy/decide.c
-COMPILER := policy/build.c policy/load.c
+PATTERN  := policy/pattern.c
+COMPILER := $(PATTERN) policy/build.c policy/path_overlap.c policy/load.c policy/load_rule.c \
+            policy/load_hosts.c policy/load_credential.c policy/load_pairs.c
 CHANNEL  := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE     := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD   := sandbox/ring.c proxy/record.c
 
+<<<<<<< HEAD
 SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/explain.c proxy/settings.c \
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
+=======
+SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c proxy/settings.c \
+                      sandbox/confine.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
+>>>>>>> conf
                       sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/host_root.c sandbox/keeper.c \
                       proxy/log_path.c proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \

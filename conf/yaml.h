@@ -6,7 +6,7 @@
  * silently retyped ("no", "1e3", "0123" stay what was written); who wants a number or a truth
  * value asks for it.
  *
- * Ownership   yaml_parse() returns a tree that owns its copies; yaml_free() releases all of it.
+ * Ownership   yaml_parse() returns a tree that owns its copies; yaml_release() releases all of it.
  * Blocking    never.
  * Failure     NULL, and the reasons are in @diags.
  * Limits      YAML_DEPTH_MAX levels, YAML_NODES_MAX nodes.
@@ -34,7 +34,7 @@ struct yaml_node {
 struct yaml;
 
 struct yaml *yaml_parse(struct str text, struct diags *diags);
-void yaml_free(struct yaml *y);
+void yaml_release(struct yaml *y);
 const struct yaml_node *yaml_root(const struct yaml *y);
 const char *yaml_kind_name(enum yaml_kind k);
 

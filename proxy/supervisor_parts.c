@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,15 +84,13 @@ bool give_rings(struct supervisor *s, enum part to)
 /* Waits for a process that has been told to end, and makes it end where it does not. */
 static int reap(pid_t pid)
 {
-	struct timespec tick = { 0, 10 * 1000 * 1000 };
+	struct pollfd gone = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
 	int status = 0;
 
-	for (int waited = 0; waited < ROLE_END_MS; waited += 10) {
-		if (waitpid(pid, &status, WNOHANG) != 0)
-			return status;
-		nanosleep(&tick, NULL);
-	}
-	kill(pid, SIGKILL);
+	if (gone.fd < 0 || poll(&gone, 1, ROLE_END_MS) != 1)
+		kill(pid, SIGKILL);
+	if (gone.fd >= 0)
+		close(gone.fd);
 	waitpid(pid, &status, 0);
 	return status;
 }

@@ -1,0 +1,374 @@
+#include "conf/schema.h"
+
+#include <stdio.h>
+
+#define ADVICE_MAX 512
+
+struct walk {
+	const char *what;
+	char *out;
+	struct diags *diags;
+};
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* ---- values as text ---- */
+
+static bool parse_unit(struct str text, const struct unit *units, uint64_t *out)
+{
+	size_t digits = 0;
+	uint64_t number;
+
+	while (digits < text.n && text.p[digits] >= '0' && text.p[digits] <= '9')
+		digits++;
+	if (!str_to_u64(str_n(text.p, digits), UINT64_MAX, &number))
+		return false;
+	for (; units->name; units++)
+		if (str_eq(str_from(text, digits), str_of(units->name))) {
+			if (number > UINT64_MAX / units->factor)
+				return false;
+			*out = number * units->factor;
+			return true;
+		}
+	return false;
+}
+
+bool schema_parse_bool(struct str text, bool *out)
+{
+	if (!str_eq(text, STR("true")) && !str_eq(text, STR("false")))
+		return false;
+	*out = text.n == 4;
+	return true;
+}
+
+bool schema_parse_duration(struct str text, uint64_t *ms)
+{
+	static const struct unit units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 },
+					     { "h", 3600000 }, { "d", 86400000 }, { NULL, 0 } };
+
+	return parse_unit(text, units, ms);
+}
+
+bool schema_parse_size(struct str text, uint64_t *bytes)
+{
+	static const struct unit units[] = { { "", 1 }, { "KiB", 1u << 10 }, { "MiB", 1u << 20 },
+					     { "GiB", 1u << 30 }, { NULL, 0 } };
+
+	return parse_unit(text, units, bytes);
+}
+
+/* ---- one value ---- */
+
+static void store_u32(const struct walk *w, const struct schema_row *row, uint64_t v)
+{
+	uint32_t narrow = (uint32_t)v;
+
+	memcpy(w->out + row->offset, &narrow, sizeof(narrow));
+}
+
+/* NUMBER, DURATION, SIZE: reads the text, or says how such a thing is written. */
+static bool parse_amount(const struct schema_row *row, struct str text, uint64_t *v,
+			 const char **form)
+{
+	if (row->type == SCHEMA_DURATION) {
+		*form = "a duration, such as 2s, 500ms or 1h";
+		return schema_parse_duration(text, v);
+	}
+	if (row->type == SCHEMA_SIZE) {
+		*form = "a size, such as 64KiB or 10MiB";
+		return schema_parse_size(text, v);
+	}
+	*form = "a number";
+	return str_to_u64(text, UINT64_MAX, v);
+}
+
+static const char *written(enum schema_type type, uint64_t v, char *out, size_t n)
+{
+	const char *unit = "";
+
+	if (type == SCHEMA_DURATION) {
+		unit = v % 86400000 == 0 ? "d" : v % 3600000 == 0 ? "h" : v % 60000 == 0 ? "m"
+		     : v % 1000 == 0 ? "s" : "ms";
+		v /= *unit == 'd' ? 86400000 : *unit == 'h' ? 3600000 : *unit == 's' ? 1000
+		   : unit[1] == 's' ? 1 : 60000;
+	} else if (type == SCHEMA_SIZE && v) {
+		unit = v % (1u << 20) == 0 ? "MiB" : v % (1u << 10) == 0 ? "KiB" : "";
+		v /= *unit == 'M' ? 1u << 20 : *unit == 'K' ? 1u << 10 : 1;
+	}
+	snprintf(out, n, "%llu%s", (unsigned long long)v, unit);
+	return out;
+}
+
+static void fill_amount(const struct walk *w, const struct schema_row *row,
+			const struct yaml_node *value)
+{
+	uint64_t v, max = row->max ? row->max : UINT32_MAX;
+	char low[32], high[32];
+	const char *form;
+
+	if (!parse_amount(row, value->text, &v, &form))
+		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is %s, not \"%.*s\"", row->key,
+			 form, STR_ARG(value->text));
+	else if (v < row->min || v > max)
+		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" must be from %s to %s", row->key,
+			 written(row->type, row->min, low, sizeof(low)),
+			 written(row->type, max, high, sizeof(high)));
+	else
+		store_u32(w, row, v);
+}
+
+static void fill_bool(const struct walk *w, const struct schema_row *row,
+		      const struct yaml_node *value)
+{
+	bool v;
+
+	if (schema_parse_bool(value->text, &v))
+		memcpy(w->out + row->offset, &v, sizeof(v));
+	else
+		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is true or false, not \"%.*s\"",
+			 row->key, STR_ARG(value->text));
+}
+
+static bool word_in(const char *words, struct str word)
+{
+	struct str rest = str_of(words);
+
+	while (rest.n)
+		if (str_eq(str_cut(&rest, ' '), word))
+			return true;
+	return false;
+}
+
+static void advise_choices(const struct schema_row *row, char *out, size_t n)
+{
+	size_t at = (size_t)snprintf(out, n, "it is");
+
+	for (size_t i = 0; row->choices[i] && at < n; i++)
+		at += (size_t)snprintf(out + at, n - at, "%s %s",
+				       i == 0 ? "" : row->choices[i + 1] ? "," : " or", row->choices[i]);
+}
+
+static void fill_choice(const struct walk *w, const struct schema_row *row,
+			const struct yaml_node *value)
+{
+	char advice[ADVICE_MAX];
+
+	for (unsigned i = 0; row->choices[i]; i++)
+		if (str_eq(value->text, str_of(row->choices[i]))) {
+			memcpy(w->out + row->offset, &i, sizeof(i));
+			return;
+		}
+	advise_choices(row, advice, sizeof(advice));
+	if (row->later && word_in(row->later, value->text))
+		diag_add(w->diags, DIAG_ERROR, value->at, advice,
+			 "this version does not have \"%s: %.*s\"", row->key, STR_ARG(value->text));
+	else
+		diag_add(w->diags, DIAG_ERROR, value->at, advice, "\"%s\" cannot be \"%.*s\"", row->key,
+			 STR_ARG(value->text));
+}
+
+static void fill_text(const struct walk *w, const struct schema_row *row,
+		      const struct yaml_node *value)
+{
+	if (value->text.n == 0)
+		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" has no value", row->key);
+	else if (row->max && value->text.n > row->max)
+		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is longer than %llu bytes", row->key,
+			 (unsigned long long)row->max);
+	else
+		memcpy(w->out + row->offset, &value->text, sizeof(value->text));
+}
+
+static void fill_list(const struct walk *w, const struct schema_row *row,
+		      const struct yaml_node *value)
+{
+	bool good = true;
+
+	if (!value->first) {
+		diag_add(w->diags, DIAG_ERROR, value->at, "leave the key out, or write what it is to hold",
+			 "\"%s\" is an empty list", row->key);
+		return;
+	}
+	for (const struct yaml_node *i = value->first; row->type == SCHEMA_TEXTS && i; i = i->next) {
+		if (i->kind == YAML_TEXT && i->text.n)
+			continue;
+		diag_add(w->diags, DIAG_ERROR, i->at, NULL, "an item of \"%s\" is text, not %s", row->key,
+			 i->kind == YAML_TEXT ? "nothing" : yaml_kind_name(i->kind));
+		good = false;
+	}
+	if (good)
+		memcpy(w->out + row->offset, &value, sizeof(value));
+}
+
+static bool read_rows(const struct schema_row *rows, const struct walk *w,
+		      const struct yaml_node *map);
+
+static void fill_map(const struct walk *w, const struct schema_row *row,
+		     const struct yaml_node *value)
+{
+	struct walk inner = *w;
+
+	if (row->type == SCHEMA_GROUP) {
+		inner.what = row->key;
+		(void)read_rows(row->rows, &inner, value);
+	} else {
+		memcpy(w->out + row->offset, &value, sizeof(value));
+	}
+}
+
+static enum yaml_kind kind_of(enum schema_type type)
+{
+	return type == SCHEMA_TEXTS || type == SCHEMA_LIST ? YAML_LIST
+	     : type == SCHEMA_MAP || type == SCHEMA_GROUP ? YAML_MAP : YAML_TEXT;
+}
+
+static bool kind_fits(const struct walk *w, const struct schema_row *row,
+		      const struct yaml_node *value)
+{
+	enum yaml_kind want = kind_of(row->type);
+	char advice[ADVICE_MAX];
+
+	if (value->kind == want)
+		return true;
+	if (want == YAML_LIST && value->kind == YAML_TEXT && value->text.n) {
+		snprintf(advice, sizeof(advice), "write %s: [%.*s]", row->key,
+			 value->text.n < 100 ? (int)value->text.n : 100, value->text.p);
+		diag_add(w->diags, DIAG_ERROR, value->at, advice, "\"%s\" is a list", row->key);
+		return false;
+	}
+	diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is %s, not %s", row->key,
+		 yaml_kind_name(want),
+		 value->kind == YAML_TEXT && !value->text.n ? "nothing" : yaml_kind_name(value->kind));
+	return false;
+}
+
+static void fill(const struct walk *w, const struct schema_row *row, const struct yaml_node *value)
+{
+	const char *wrong;
+
+	if (!kind_fits(w, row, value))
+		return;
+	wrong = row->check && value->kind == YAML_TEXT && value->text.n ? row->check(value->text) : NULL;
+	if (wrong) {
+		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\": %s", row->key, wrong);
+		return;
+	}
+	switch (row->type) {
+	case SCHEMA_TEXT:
+		fill_text(w, row, value);
+		break;
+	case SCHEMA_BOOL:
+		fill_bool(w, row, value);
+		break;
+	case SCHEMA_NUMBER:
+	case SCHEMA_DURATION:
+	case SCHEMA_SIZE:
+		fill_amount(w, row, value);
+		break;
+	case SCHEMA_CHOICE:
+		fill_choice(w, row, value);
+		break;
+	case SCHEMA_TEXTS:
+	case SCHEMA_LIST:
+		fill_list(w, row, value);
+		break;
+	case SCHEMA_MAP:
+	case SCHEMA_GROUP:
+		fill_map(w, row, value);
+		break;
+	case SCHEMA_LATER:
+	case SCHEMA_END:
+		break;
+	}
+}
+
+/* ---- one map ---- */
+
+static void tell_unknown(const struct walk *w, const struct schema_row *rows,
+			 const struct yaml_node *key)
+{
+	const char *keys[SCHEMA_ROWS_MAX], *near;
+	char advice[ADVICE_MAX];
+	size_t n = 0;
+
+	for (const struct schema_row *r = rows; r->type != SCHEMA_END && n < SCHEMA_ROWS_MAX; r++)
+		keys[n++] = r->key;
+	near = diag_nearest(key->text, keys, n);
+	if (near)
+		snprintf(advice, sizeof(advice), "did you mean \"%s\"?", near);
+	diag_add(w->diags, DIAG_ERROR, key->at, near ? advice : NULL, "unknown key \"%.*s\" in %s",
+		 STR_ARG(key->text), w->what);
+}
+
+static void read_pair(const struct schema_row *rows, const struct walk *w,
+		      const struct yaml_node *key)
+{
+	for (const struct schema_row *r = rows; r->type != SCHEMA_END; r++) {
+		if (!str_eq(key->text, str_of(r->key)))
+			continue;
+		if (r->type == SCHEMA_LATER)
+			diag_add(w->diags, DIAG_ERROR, key->at, r->help,
+				 "this version does not have \"%s\" in %s", r->key, w->what);
+		else
+			fill(w, r, key->next);
+		return;
+	}
+	tell_unknown(w, rows, key);
+}
+
+static void set_default(const struct walk *w, const struct schema_row *row)
+{
+	struct yaml_node text = { .kind = YAML_TEXT, .text = str_of(row->initial) };
+
+	if (row->initial)
+		fill(w, row, &text);
+	for (const struct schema_row *r = row->rows; r && r->type != SCHEMA_END; r++)
+		set_default(w, r);
+}
+
+static bool read_rows(const struct schema_row *rows, const struct walk *w,
+		      const struct yaml_node *map)
+{
+	size_t before = w->diags->errors;
+
+	for (const struct yaml_node *key = map->first; key; key = key->next->next)
+		read_pair(rows, w, key);
+	for (const struct schema_row *r = rows; r->type != SCHEMA_END; r++)
+		if (r->required && !schema_key(map, r->key))
+			diag_add(w->diags, DIAG_ERROR, map->at, r->help, "%s needs \"%s\"", w->what, r->key);
+	return w->diags->errors == before;
+}
+
+bool schema_read(const struct schema_row *rows, const char *what, const struct yaml_node *map,
+		 void *out, struct diags *diags)
+{
+	struct walk w = { what, out, diags };
+
+	for (const struct schema_row *r = rows; r->type != SCHEMA_END; r++)
+		set_default(&w, r);
+	if (map->kind == YAML_MAP)
+		return read_rows(rows, &w, map);
+	diag_add(diags, DIAG_ERROR, map->at, NULL, "%s is a map of keys, not %s", what,
+		 map->kind == YAML_TEXT && !map->text.n ? "nothing" : yaml_kind_name(map->kind));
+	return false;
+}
+
+const struct yaml_node *schema_key(const struct yaml_node *map, const char *key)
+{
+	for (const struct yaml_node *k = map->kind == YAML_MAP ? map->first : NULL; k; k = k->next->next)
+		if (str_eq(k->text, str_of(key)))
+			return k;
+	return NULL;
+}
+
+size_t schema_count(const struct yaml_node *list)
+{
+	size_t n = 0;
+
+	for (const struct yaml_node *i = list ? list->first : NULL; i; i = i->next)
+		n++;
+	return n;
+}

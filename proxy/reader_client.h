@@ -1,0 +1,23 @@
+/* proxy/reader_client.h - has a policy file compiled by the reader, a process that can do nothing else
+ *
+ * Ownership   *memfd_out is the caller's to close: sealed, and to be validated by policy_map().
+ * Blocking    until the reader is done, READER_WAIT_S at most.
+ * Failure     false; one line on stderr says why, below the reader's own diagnostics of the file.
+ * Limits      POLICY_FILE_MAX bytes.
+ * Tests       tests/unit/proxy/test_reader_client.c, tests/policy/run.sh
+ */
+#ifndef PROXY_READER_CLIENT_H
+#define PROXY_READER_CLIENT_H
+
+#include <stdbool.h>
+
+#include "proxy/settings.h"
+
+#define READER_WAIT_S 60
+
+/* @settings NULL: which secrets exist is not known, so bindings are not checked and a note says so.
+ * @warnings: how many were printed; may be NULL. */
+bool reader_compile(const char *file, const struct settings *settings, int *memfd_out,
+		    unsigned *warnings);
+
+#endif
