@@ -32,13 +32,8 @@ CHANNEL  := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE     := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD   := sandbox/ring.c proxy/record.c
 
-<<<<<<< HEAD
-SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/explain.c proxy/settings.c \
-                      sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
-=======
 SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c proxy/settings.c \
-                      sandbox/confine.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
->>>>>>> conf
+                      sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
                       sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/host_root.c sandbox/keeper.c \
                       proxy/log_path.c proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
