@@ -26,7 +26,7 @@
 
 #include "broker/locked.h"
 
-#define WINDOW_SPARE 1024
+#define WINDOW_SPARE 512
 
 _Static_assert(SCRUB_PATTERN_MAX <= UINT16_MAX, "positions in a pattern are 16 bits");
 

@@ -11,6 +11,7 @@
  * Failure     ERR_NOMEM, also where the memory cannot be locked; ERR_LIMIT past a limit; ERR_SYNTAX
  *             for an empty pattern. A full @out: see conf/buf.h; it never holds a part of a pattern.
  * Limits      SCRUB_PATTERNS_MAX, SCRUB_PATTERN_MAX bytes each, SCRUB_NAME_MAX of a name are shown.
+ *             Patterns of some hundred bytes in all take one page of locked memory a scrub.
  * Tests       tests/unit/broker/test_scrub.c (every split of every case), fuzz/fuzz_scrub.c
  */
 #ifndef BROKER_SCRUB_H
@@ -21,7 +22,7 @@
 
 #define SCRUB_PATTERNS_MAX 16
 #define SCRUB_PATTERN_MAX 32768		/* a value of SECRET_MAX, in base64 and with a user */
-#define SCRUB_NAME_MAX 128
+#define SCRUB_NAME_MAX 64
 
 struct scrub;
 

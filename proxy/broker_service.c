@@ -412,25 +412,30 @@ static void end_number(struct broker *b, uint32_t number)
 	}
 }
 
+static void close_all(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
 enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, const int *fds, size_t n_fds,
 			struct buf *pem)
 {
-	struct sandbox *s = NULL;
+	const int *policies = fds + FD_SANDBOX_POLICY;
+	size_t n_policies = n_fds - FD_SANDBOX_POLICY;
+	struct sandbox *s;
 	enum err e;
 
 	end_number(b, m->sandbox);
-	e = b->n == SANDBOXES_MAX ? ERR_FULL : OK;
-	if (!e) {
-		s = calloc(1, sizeof(*s));
-		e = s ? prepare_sandbox(s, m, fds + FD_SANDBOX_POLICY, n_fds - FD_SANDBOX_POLICY) : ERR_NOMEM;
-	}
-	for (size_t i = FD_SANDBOX_POLICY; i < n_fds; i++)
-		close(fds[i]);
+	s = calloc(1, sizeof(*s));
+	e = !s ? ERR_NOMEM : b->n == SANDBOXES_MAX ? ERR_FULL : OK;
+	if (!e)
+		e = prepare_sandbox(s, m, policies, n_policies);
 	if (!e)
 		e = ca_pem(s->ca, pem);
+	close_all(policies, n_policies);
 	if (e) {
-		close(fds[FD_SANDBOX_WORKER]);
-		close(fds[FD_SANDBOX_OTHER]);
+		close_all(fds, FD_SANDBOX_POLICY);
 		goto out;
 	}
 	s->broker = b;

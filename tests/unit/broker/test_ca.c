@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
@@ -486,9 +487,42 @@ static void an_output_that_is_full_is_an_error(void **state)
 	buf_free(&small);
 }
 
+static void the_key_lies_in_the_secure_heap(void **state)
+{
+	size_t before = CRYPTO_secure_used();
+	struct ca *c = NULL;
+
+	(void)state;
+	assert_true(before > 0);	/* the one of all these tests */
+	assert_int_equal(ca_new(STR("box"), &c), OK);
+	assert_true(CRYPTO_secure_used() > before);
+	ca_free(c);
+	assert_int_equal(CRYPTO_secure_used(), before);
+}
+
+static void without_room_in_the_secure_heap_there_is_no_ca(void **state)
+{
+	void *all[4096];
+	struct ca *c = NULL;
+	size_t n = 0;
+
+	(void)state;
+	while (n < 4096 && (all[n] = OPENSSL_secure_malloc(64)) != NULL)
+		n++;
+	assert_true(n < 4096);
+	assert_int_equal(ca_new(STR("box"), &c), ERR_CRYPTO);
+	assert_null(c);
+	while (n > 0)
+		OPENSSL_secure_free(all[--n]);
+	assert_int_equal(ca_new(STR("box"), &c), OK);
+	ca_free(c);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
+	if (CRYPTO_secure_malloc_init(1u << 16, 64) == 0)
+		return 1;
 	key = EVP_EC_gen("P-256");
 	spki_of(key, &spki);
 	return mkdtemp(folder) && ca_new(STR("box"), &ca) == OK ? 0 : 1;
@@ -528,6 +562,8 @@ int main(void)
 		cmocka_unit_test(a_sandbox_may_be_called_anything),
 		cmocka_unit_test(pem_and_der_are_the_same_certificate),
 		cmocka_unit_test(an_output_that_is_full_is_an_error),
+		cmocka_unit_test(the_key_lies_in_the_secure_heap),
+		cmocka_unit_test(without_room_in_the_secure_heap_there_is_no_ca),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
