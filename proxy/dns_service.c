@@ -83,6 +83,12 @@ static void reply(struct dns_asker *asker, const struct dns_query *q, const stru
 	dns_reply(asker, out, dns_build(q, a, out, max < sizeof(out) ? max : sizeof(out)));
 }
 
+/* The name for the log: a host's in its one spelling, so that nobody's mix of cases makes it another. */
+static struct str name_of(const struct dns_query *q)
+{
+	return q->name_ok ? name_str(&q->name) : str_of(q->shown);
+}
+
 static void reply_failed(struct dns_asker *asker, const struct dns_query *q, const char *why)
 {
 	const struct dns_answer a = { .rcode = DNS_SERVFAIL, .ede = EDE_OTHER, .ede_text = str_of(why) };
@@ -94,7 +100,7 @@ static void reply_failed(struct dns_asker *asker, const struct dns_query *q, con
 static void reply_recorded(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
 			   const struct dns_answer *a, struct dns_event *e)
 {
-	e->name = str_of(q->shown);
+	e->name = name_of(q);
 	e->type = q->type;
 	e->rcode = a->rcode;
 	if (dns_record(s->w, e) != OK)
@@ -138,13 +144,13 @@ static void make_key(struct buf *key, enum cause cause, const struct dns_query *
 		return;
 	buf_put_c(key, (char)(q->type >> 8));
 	buf_put_c(key, (char)(q->type & 0xff));
-	buf_put_str(key, str_of(q->shown));
+	buf_put_str(key, name_of(q));
 }
 
 static enum err record_refusal(struct dns_service *s, enum cause cause, const struct dns_query *q,
 			       enum dns_rcode rcode, const struct tally_line *line)
 {
-	struct dns_event e = { .name = str_of(q->shown), .type = q->type, .rcode = rcode,
+	struct dns_event e = { .name = name_of(q), .type = q->type, .rcode = rcode,
 			       .decision = line->decision, .denied_because = causes[cause].text,
 			       .refusal = str_of(line->id) };
 
