@@ -5,10 +5,13 @@
  * would have matched but for one thing. All of it is policy_decide() and policy_ask_rule(): what
  * is told here is what is done there.
  *
- *     name lookup    api.github.com                            undecided
- *     connection     api.github.com port 443 https             undecided
- *     request        POST /gists/1                             deny
+ *     name lookup    undecided  api.github.com
+ *         github-read (policy.yaml:14): may allow it, once more is known
+ *     connection     undecided  api.github.com port 443
+ *         github-read (policy.yaml:14): may allow it, once more is known
+ *     request        deny       POST /gists/1 to api.github.com port 443 https
  *         no-gists (policy.yaml:31): Gists are readable by anyone with the link. Ask security@ first.
+ *     verdict        deny
  *
  * Ownership   borrows the policy and the request for the call.
  * Blocking    writes to the stream.       Failure     none of its own; ask ferror(@to).
@@ -40,7 +43,8 @@ struct explain_request {
 	struct str url;		/* as the reader wrote it; may be empty */
 };
 
-/* The last step's verdict, by what all steps say: UNDECIDED at the last is a deny. */
+/* Returns the verdict of the last step. UNDECIDED: steps would follow (of a lookup or connection),
+ * or it depends on the address and none was given. */
 enum verdict policy_explain(const struct policy *p, const struct explain_request *r, FILE *to);
 
 #endif
