@@ -44,7 +44,7 @@ SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c
 SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/resolver.c proxy/resolver_cache.c proxy/dial.c proxy/dialer.c
 SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/credential.c broker/ca.c \
                       proxy/tickets.c proxy/broker.c
-SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c
+SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/journal.c proxy/recorder.c
 SRC.exeat-reader   := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init     := sandbox/init.c
 
