@@ -44,7 +44,7 @@ struct source {
 	enum role role;
 	char sandbox[STAMP_MAX], policy[STAMP_MAX];
 	const char *fault;	/* why it is not read any more; NULL: it is */
-	bool fault_told, fault_in_batch;
+	bool fault_told, fault_in_batch, fault_is_new;
 	size_t n_held;
 	struct held held[JOURNAL_HELD_MAX];
 };
@@ -287,6 +287,7 @@ static void stop_reading(struct source *s, const char *why)
 	fprintf(stderr, "exeat-recorder: %s%s%s: %s\n", role_name(s->role), s->sandbox[0] ? " of " : "",
 		s->sandbox, why);
 	s->fault = why;
+	s->fault_is_new = true;
 	ring_set_refusing(s->ring, true);
 }
 
@@ -419,6 +420,9 @@ static void batch_has_failed(struct journal *j)
 
 		for (size_t k = 0; s->n_held && k < JOURNAL_HELD_MAX; k++)
 			s->held[k].writing = false;
+		/* What it wrote before its fault comes again, and then the fault. */
+		if (s->fault_is_new)
+			s->fault = NULL;
 		ring_rewind(s->ring);
 	}
 	journal_refuse(j);
@@ -434,7 +438,7 @@ enum err journal_batch(struct journal *j, uint64_t now_ms, bool all, bool *more)
 		return e;
 	j->lines = 0;
 	for (size_t i = 0; i < j->n; i++)
-		j->sources[i]->fault_in_batch = false;
+		j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
 	if (!e)
 		e = make_batch(j, now_ms, all, more);
 	if (!e && j->lines)
