@@ -22,43 +22,47 @@ COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong 
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
-CONF     := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
-YAML     := conf/utf8.c conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
-POLICY   := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c policy/decide.c
-PATTERN  := policy/pattern.c
+CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
+YAML := conf/utf8.c conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
+                      policy/decide.c
+PATTERN := policy/pattern.c
 COMPILER := $(PATTERN) policy/build.c policy/path_overlap.c policy/load.c policy/load_rule.c \
-            policy/load_hosts.c policy/load_credential.c policy/load_pairs.c
-CHANNEL  := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
-ROLE     := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
-RECORD   := sandbox/ring.c proxy/record.c
+                      policy/load_hosts.c policy/load_credential.c policy/load_pairs.c
+CHANNEL := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
+ROLE := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
+RECORD := sandbox/ring.c proxy/record.c
 
-SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c proxy/settings.c \
-                      sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
-                      sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/host_root.c sandbox/keeper.c \
-                      proxy/log_path.c proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
-                      proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
-                      proxy/supervisor.c proxy/supervisor_parts.c \
+SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c proxy/settings.c \
+                      sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
+                      sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
+                      sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
+                      proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
+                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c
-SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
-                      proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c proxy/dns_judge.c proxy/dns_record.c \
-                      proxy/dns_service.c proxy/tally.c proxy/refused.c proxy/hello.c \
-                      proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c \
-                      proxy/upstream.c proxy/exchange.c proxy/foreign.c proxy/answer.c proxy/connection.c \
-                      proxy/connections.c proxy/audit.c proxy/worker.c
-SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c proxy/resolver.c \
-                      proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c proxy/dialer.c
-SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c broker/ca.c \
-                      proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c proxy/broker_service.c proxy/broker.c
-SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c
-SRC.exeat-reader   := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
-SRC.exeat-init     := sandbox/init.c
+SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
+                      sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
+                      proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
+                      proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
+                      proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/exchange.c \
+                      proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
+                      proxy/worker.c
+SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
+                      proxy/resolver.c proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c \
+                      proxy/dialer.c
+SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
+                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
+                      proxy/broker_service.c proxy/broker.c
+SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
+SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
+SRC.exeat-init := sandbox/init.c
 
-PKG.exeat          := libevent_core yaml-0.1 jansson libnftnl libmnl libcap-ng libseccomp libcrypto
-PKG.exeat-worker   := libevent_core libssl libcrypto libcap-ng libseccomp libmnl
-PKG.exeat-dialer   := libevent_core libcares libcap-ng libseccomp libcrypto
-PKG.exeat-broker   := libevent_core libcrypto libcap-ng libseccomp
+PKG.exeat := libevent_core yaml-0.1 jansson libnftnl libmnl libcap-ng libseccomp libcrypto
+PKG.exeat-worker := libevent_core libssl libcrypto libcap-ng libseccomp libmnl
+PKG.exeat-dialer := libevent_core libcares libcap-ng libseccomp libcrypto
+PKG.exeat-broker := libevent_core libcrypto libcap-ng libseccomp
 PKG.exeat-recorder := libevent_core libcap-ng libseccomp libcrypto
-PKG.exeat-reader   := libevent_core yaml-0.1 libpsl libcap-ng libseccomp libcrypto
+PKG.exeat-reader := libevent_core yaml-0.1 libpsl libcap-ng libseccomp libcrypto
 
 include tests/rules.mk
 

@@ -259,6 +259,11 @@ enum err log_batch_begin(struct log_file *l)
 	return OK;
 }
 
+bool log_batch_full(const struct log_file *l)
+{
+	return l->batch.n > LOG_BATCH_MAX;
+}
+
 enum err log_batch_line(struct log_file *l, const struct log_line *line)
 {
 	struct json json;
@@ -266,7 +271,7 @@ enum err log_batch_line(struct log_file *l, const struct log_line *line)
 	size_t start = l->batch.n;
 	enum err e;
 
-	if (start > LOG_BATCH_MAX)
+	if (log_batch_full(l))
 		return ERR_FULL;
 	log_time_format(line->time_us, time);
 	json_init(&json, &l->batch);

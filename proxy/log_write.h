@@ -11,7 +11,8 @@
  * Blocking    file reads and writes; never for the lock: ERR_AGAIN while another writer holds it.
  * Failure     ERR_SYSTEM with errno: the file could not be read or written, and no line of the batch
  *             is in it. ERR_SYNTAX: the file's last line is no line of an audit log. ERR_FULL: the
- *             batch takes no more lines, end it first.
+ *             batch takes no more lines, end it first. ERR_LIMIT: this line is too long. After any
+ *             other failure of log_batch_line() the batch can only be dropped.
  * Limits      LOG_LINE_MAX bytes a line, LOG_BATCH_MAX bytes a batch.
  * Tests       tests/unit/proxy/test_log_write.c
  */
@@ -42,6 +43,8 @@ must_use enum err log_file_open(int fd, struct log_file **out);
 void log_file_close(struct log_file *l);
 must_use enum err log_batch_begin(struct log_file *l);
 must_use enum err log_batch_line(struct log_file *l, const struct log_line *line);
+/* Does the batch take no more lines? */
+bool log_batch_full(const struct log_file *l);
 must_use enum err log_batch_end(struct log_file *l);
 /* Forgets the batch's lines. */
 void log_batch_drop(struct log_file *l);

@@ -118,7 +118,7 @@ const struct confine_rule confine_rules[] = {
 	ALLOW(epoll_wait, ALL),
 	ALLOW(epoll_pwait, ALL),
 	ALLOW(epoll_ctl, ALL),
-	ALLOW(poll, S | D),
+	ALLOW(poll, S | D | R),
 	ALLOW(recvmsg, ALL),
 	ALLOW_IF(sendmsg, ALL, LACKS(2, MSG_FASTOPEN)),
 	ALLOW(recvfrom, S | W | D),

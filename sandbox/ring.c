@@ -52,7 +52,8 @@ struct ring {
 	uint64_t head;			/* the writer's own */
 	uint64_t read, done, tail;	/* the reader's own */
 	uint64_t position, keep;
-	bool broken;
+	bool broken;			/* at @broken_at: nothing beyond is ever given */
+	uint64_t broken_at;
 	char *scratch;
 };
 
@@ -242,6 +243,7 @@ static uint64_t waiting(const struct ring *r)
 static enum err broken(struct ring *r)
 {
 	r->broken = true;
+	r->broken_at = r->read;
 	return ERR_SYNTAX;
 }
 
@@ -250,7 +252,7 @@ enum err ring_next(struct ring *r, struct str *record)
 	uint64_t there;
 	uint32_t n;
 
-	if (r->broken)
+	if (r->broken && r->read == r->broken_at)
 		return ERR_SYNTAX;
 	there = waiting(r);
 	if (there == 0) {
