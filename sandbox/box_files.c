@@ -1,0 +1,187 @@
+/* Theory of operation
+ *
+ * The certificate in a box: BOX_CA_BUNDLE is the roots that the box had anyway (its own image's, or
+ * the host's where it has none) and Exeat's; BOX_CA_ONLY is Exeat's alone, for programs that add it to
+ * roots of their own. The bundle is then mounted over each place where a program may look for the
+ * system's roots, if that place exists. The files of an image are never written to: in a root with an
+ * image everything here lands in the overlay's upper folder.
+ */
+#include "sandbox/host_root.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf/addr.h"
+#include "sandbox/bundle.h"
+#include "sandbox/tree.h"
+
+#define CA_BUNDLE_MAX (4u << 20)
+
+/* Debian and Alpine, OpenSSL's default, SUSE, Fedora (three), SUSE's other. */
+static const char *const bundle_places[] = {
+	"etc/ssl/certs/ca-certificates.crt",
+	"etc/ssl/cert.pem",
+	"etc/ssl/ca-bundle.pem",
+	"etc/pki/tls/certs/ca-bundle.crt",
+	"etc/pki/tls/cert.pem",
+	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+	"var/lib/ca-certificates/ca-bundle.pem",
+	NULL,
+};
+
+/* Paths in a box are written absolute, and used relative to its root here. */
+static const char *below(const char *absolute)
+{
+	return absolute + 1;
+}
+
+static bool read_roots(int root, struct buf *out)
+{
+	for (size_t i = 0; bundle_places[i]; i++) {
+		out->n = 0;
+		if (tree_read(root, bundle_places[i], out) == OK && out->n > 0)
+			return true;
+	}
+	out->n = 0;
+	return false;
+}
+
+/* The roots of the box's image; of the host where it has none. */
+static enum err gather_roots(int root, struct buf *out)
+{
+	int host;
+
+	if (read_roots(root, out))
+		return OK;
+	host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (host < 0)
+		return ERR_SYSTEM;
+	(void)read_roots(host, out);
+	close(host);
+	return out->failed ? ERR_LIMIT : OK;
+}
+
+static bool same_file(int root, const char *a, const char *b)
+{
+	struct stat x, y;
+	int fa = tree_find(root, a), fb = tree_find(root, b);
+	bool same = fa >= 0 && fb >= 0 && fstat(fa, &x) == 0 && fstat(fb, &y) == 0 &&
+		    x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+
+	if (fa >= 0)
+		close(fa);
+	if (fb >= 0)
+		close(fb);
+	return same;
+}
+
+static enum err cover_places(int root)
+{
+	const struct tree_view view = { .userns = -1 };
+	char from[64];
+	int bundle = tree_find(root, below(BOX_CA_BUNDLE));
+	enum err e = OK;
+
+	if (bundle < 0)
+		return ERR_SYSTEM;
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", bundle);
+	for (size_t i = 0; e == OK && bundle_places[i]; i++) {
+		int place = tree_find(root, bundle_places[i]);
+
+		if (place < 0)
+			continue;
+		close(place);
+		/* Places are often links to one another: once is enough. */
+		if (!same_file(root, bundle_places[i], below(BOX_CA_BUNDLE)))
+			e = tree_mount(root, bundle_places[i], from, &view);
+	}
+	close(bundle);
+	return e;
+}
+
+static enum err put_certificates(int root, struct str ca)
+{
+	struct buf roots;
+	enum err e;
+
+	buf_init(&roots, CA_BUNDLE_MAX);
+	e = gather_roots(root, &roots);
+	if (roots.n > 0 && roots.p[roots.n - 1] != '\n')
+		buf_put_c(&roots, '\n');
+	buf_put_str(&roots, ca);
+	if (e == OK && roots.failed)
+		e = ERR_LIMIT;
+	if (e == OK)
+		e = tree_file(root, below(BOX_CA_BUNDLE), buf_str(&roots), 0444);
+	if (e == OK)
+		e = tree_file(root, below(BOX_CA_ONLY), ca, 0444);
+	if (e == OK)
+		e = cover_places(root);
+	buf_free(&roots);
+	return e;
+}
+
+static enum err put_names(int root, uint32_t nameserver)
+{
+	char address[ADDR_TEXT_MAX], text[128];
+	struct addr a = addr_v4(nameserver);
+	enum err e;
+
+	snprintf(text, sizeof(text), "nameserver %s\noptions timeout:5 attempts:3\n",
+		 addr_format(&a, address));
+	e = tree_file(root, "etc/resolv.conf", str_of(text), 0444);
+	if (e == OK)
+		e = tree_file(root, "etc/hosts", STR("127.0.0.1 localhost\n127.0.1.1 box\n"), 0444);
+	if (e == OK)
+		e = tree_file(root, "etc/hostname", STR("box\n"), 0444);
+	return e;
+}
+
+static enum err put_init(int root, const char *init)
+{
+	const struct tree_view view = { .userns = -1 };
+	enum err e = tree_file(root, below(BOX_INIT), STR_NONE, 0555);
+
+	return e == OK ? tree_mount(root, below(BOX_INIT), init, &view) : e;
+}
+
+/* runc gives a file system in memory the mode of the folder that it covers, whatever it is told. */
+static enum err put_mount_points(int root, const char **what)
+{
+	static const struct {
+		const char *path;
+		unsigned mode;
+	} folders[] = { { "etc/exeat", 0755 }, { "proc", 0755 }, { "dev", 0755 }, { "tmp", 01777 },
+			{ "run", 01777 }, { "home/box", 0700 }, { "workspace", 0755 } };
+	enum err e = OK;
+
+	for (size_t i = 0; e == OK && i < sizeof(folders) / sizeof(*folders); i++) {
+		e = tree_folder(root, *what = folders[i].path, NULL);
+		if (e == OK)
+			e = tree_mode(root, folders[i].path, folders[i].mode);
+	}
+	return e;
+}
+
+enum err box_files_fill(int root, const struct box_spec *spec, const char **what)
+{
+	enum err e = put_mount_points(root, what);
+
+	if (e == OK) {
+		*what = "names in /etc";
+		e = put_names(root, spec->nameserver);
+	}
+	if (e == OK) {
+		*what = "certificates";
+		e = put_certificates(root, spec->ca_pem);
+	}
+	if (e == OK) {
+		*what = spec->init;
+		e = put_init(root, spec->init);
+	}
+	return e;
+}

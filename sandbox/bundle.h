@@ -1,0 +1,43 @@
+/* sandbox/bundle.h - the OCI bundle's config.json: the lock-down, written down
+ *
+ * One place that says what a box may do (OCI runtime specification 1.0). seccomp_profile.c holds the
+ * list of refused system calls, bundle.c everything else.
+ *
+ * Ownership   all arguments are borrowed for the call.
+ * Blocking    never: writes into a buffer.
+ * Failure     sticky in the buffer.
+ * Tests       tests/unit/sandbox/test_bundle.c, test_box.c
+ */
+#ifndef SANDBOX_BUNDLE_H
+#define SANDBOX_BUNDLE_H
+
+#include "conf/json.h"
+#include "sandbox/box.h"
+
+#define BUNDLE_MAX (1u << 20)
+/* The user inside. Root inside is a number that nothing runs as. */
+#define BOX_UID 1000
+#define BOX_GID 1000
+#define BOX_HOME "/home/box"
+#define BOX_WORKSPACE "/workspace"
+#define BOX_INIT "/etc/exeat/init"
+#define BOX_CA_BUNDLE "/etc/exeat/ca-bundle.pem"	/* the system's and Exeat's */
+#define BOX_CA_ONLY "/etc/exeat/ca.pem"		/* for programs that add it to their own */
+#define BOX_PROCESSES_MAX 1024
+/* Descriptor of the pipe whose end tells init that the keeper is gone. */
+#define BOX_LIFE_FD 3
+
+struct bundle {
+	const struct box_spec *spec;
+	const char *root;		/* path of the root */
+	const char *netns;		/* path of the network namespace */
+	uint32_t root_uid, uid, gid;	/* the numbers outside; none of them 0 */
+	bool limit_processes;
+	uint64_t limit_memory;		/* bytes; 0: not limited */
+};
+
+void bundle_write(const struct bundle *b, struct buf *out);
+/* The value of the configuration's "seccomp". */
+void seccomp_profile_write(struct json *j);
+
+#endif

@@ -1,0 +1,374 @@
+/* Theory of operation
+ *
+ * The keeper is single-threaded and waits for two things: its channel, and children that end.
+ *
+ *   parent --START, SIGNAL--> keeper --fork/exec--> runc run --> exeat-init --> command
+ *
+ * Its mount namespace is its own, so that the box's mounts are nobody else's. The runtime's state
+ * lies outside of it, in KEEPER_FOLDER/<id>/state, so that a later run of Exeat can kill and remove a
+ * box whose keeper was killed. (The box itself is ended by then: exeat-init watches a pipe whose other
+ * end only the keeper holds.)
+ *
+ * Signals: the keeper ignores those that end a process, and forwards what its parent says. Without a
+ * terminal it stands in a process group of its own, so that Ctrl-C reaches the command once, through
+ * the parent. With one it must stay in the foreground group, since the runtime sets the terminal to
+ * raw mode; there Ctrl-C is a byte that goes to the box's own terminal.
+ *
+ * The runtime joins the network namespace by /proc/<keeper>/fd/<n>: no name is left anywhere.
+ */
+#include "sandbox/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/box_root.h"
+#include "sandbox/bundle.h"
+#include "sandbox/tree.h"
+
+#define PATH_BYTES 128
+#define STATUS_NOT_STARTED 125
+#define FIRST_KEPT_FD 64
+#define MEMORY_SHARE_OF_4 3	/* of the machine's, for one box at most */
+
+extern char **environ;
+
+struct keeper {
+	const struct box_spec *spec;
+	const char *runtime;
+	int channel, netns, children;
+	int life[2];		/* its reading end is the box's */
+	pid_t running;		/* the runtime, or 0 */
+	char folder[PATH_BYTES], bundle[PATH_BYTES + 16], state[PATH_BYTES + 16];
+	struct box_numbers numbers;
+};
+
+static const int ignored[] = { SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP,
+			       SIGTTIN, SIGTTOU, SIGPIPE, SIGALRM };
+
+static void tell(const struct keeper *k, enum keeper_kind kind, int value, const char *text)
+{
+	struct keeper_message m = { .kind = (int)kind, .value = value };
+
+	snprintf(m.text, sizeof(m.text), "%s", text);
+	/* A parent that is gone is told nothing; the channel's end says so. */
+	(void)!send(k->channel, &m, sizeof(m), MSG_NOSIGNAL);
+}
+
+/* ---- running programs ---- */
+
+static void usual_signals(void)
+{
+	sigset_t none;
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
+		signal(ignored[i], SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The runtime gets a path to find its helpers by, and nothing of our environment. */
+static pid_t run(const struct keeper *k, char *const *arguments, bool quiet)
+{
+	static char *const environment[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:"
+					     "/sbin:/bin", NULL };
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	usual_signals();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (quiet) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		for (int fd = 0; fd < 3; fd++)
+			(void)!dup2(null, fd);
+	} else if (dup2(k->life[0], BOX_LIFE_FD) < 0 || fcntl(BOX_LIFE_FD, F_SETFD, 0) < 0) {
+		_exit(STATUS_NOT_STARTED);
+	}
+	execve(k->runtime, arguments, environment);
+	_exit(STATUS_NOT_STARTED);
+}
+
+static void run_and_wait(const struct keeper *k, char *const *arguments)
+{
+	pid_t pid = run(k, arguments, true);
+
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void set_paths(struct keeper *k, const char *id)
+{
+	snprintf(k->folder, sizeof(k->folder), KEEPER_FOLDER "/%s", id);
+	snprintf(k->bundle, sizeof(k->bundle), "%s/bundle", k->folder);
+	snprintf(k->state, sizeof(k->state), "%s/state", k->folder);
+}
+
+static void delete_container(const struct keeper *k, const char *id)
+{
+	char path[2 * PATH_BYTES];
+
+	snprintf(path, sizeof(path), "%s/%s", k->state, id);
+	if (access(path, F_OK) < 0)
+		return;
+	run_and_wait(k, (char *const[]){ (char *)k->runtime, "--root", (char *)k->state, "delete",
+					 "--force", (char *)id, NULL });
+}
+
+static void remove_all(const struct keeper *k, const char *id)
+{
+	int base = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	delete_container(k, id);
+	if (umount2(k->bundle, MNT_DETACH) < 0 && errno != EINVAL && errno != ENOENT)
+		perror("exeat: box's file system");
+	/* A run that finds the folder later will try again. */
+	if (base >= 0 && tree_remove(base, id) != OK)
+		perror("exeat: " KEEPER_FOLDER);
+	if (base >= 0)
+		close(base);
+}
+
+void keeper_remove(const char *runtime, const char *id)
+{
+	struct keeper k = { .runtime = runtime };
+
+	set_paths(&k, id);
+	remove_all(&k, id);
+}
+
+/* ---- making ready ---- */
+
+static bool has_controller(const char *name)
+{
+	char path[PATH_BYTES], line[512] = "";
+	FILE *f = fopen("/sys/fs/cgroup/cgroup.controllers", "re");
+	bool has;
+
+	if (!f) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", name);
+		return access(path, W_OK) == 0;
+	}
+	has = fgets(line, sizeof(line), f) && strstr(line, name);
+	fclose(f);
+	return has && access("/sys/fs/cgroup", W_OK) == 0;
+}
+
+static uint64_t memory_limit(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	if (!has_controller("memory") || pages <= 0 || size <= 0)
+		return 0;
+	return (uint64_t)pages * (uint64_t)size / 4 * MEMORY_SHARE_OF_4;
+}
+
+static enum err write_config(const struct keeper *k)
+{
+	char netns[64], root[PATH_BYTES + 32];
+	struct bundle b = { .spec = k->spec, .root = root, .netns = netns,
+			    .root_uid = k->numbers.root, .uid = k->numbers.uid,
+			    .gid = k->numbers.gid, .limit_processes = has_controller("pids"),
+			    .limit_memory = memory_limit() };
+	struct buf out;
+	int folder = open(k->bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	enum err e;
+
+	if (folder < 0)
+		return ERR_SYSTEM;
+	snprintf(netns, sizeof(netns), "/proc/%d/fd/%d", (int)getpid(), k->netns);
+	snprintf(root, sizeof(root), "%s/root", k->bundle);
+	buf_init(&out, BUNDLE_MAX);
+	bundle_write(&b, &out);
+	e = out.failed ? ERR_LIMIT : tree_file(folder, "config.json", buf_str(&out), 0600);
+	buf_free(&out);
+	close(folder);
+	return e;
+}
+
+static enum err make_ready(struct keeper *k, const char **what)
+{
+	enum err e = OK;
+
+	*what = "mount namespace";
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		return ERR_SYSTEM;
+	*what = k->folder;
+	if (mkdir(k->bundle, 0711) < 0 || mkdir(k->state, 0700) < 0)
+		return ERR_SYSTEM;
+	e = box_root_make(k->bundle, k->spec, &k->numbers, what);
+	if (e != OK)
+		return e;
+	*what = "life line";
+	if (pipe2(k->life, O_CLOEXEC) < 0)
+		return ERR_SYSTEM;
+	*what = "config.json";
+	return write_config(k);
+}
+
+/* ---- running ---- */
+
+static void start_runtime(struct keeper *k)
+{
+	char *const arguments[] = { (char *)k->runtime, "--root", k->state, "run",
+				    "--preserve-fds", "1", "--bundle", k->bundle,
+				    (char *)k->spec->id, NULL };
+
+	if (k->running == 0)
+		k->running = run(k, arguments, false);
+}
+
+/* The runtime forwards what it gets to the box, all but what cannot be caught. */
+static void hand_on(const struct keeper *k, int sig)
+{
+	if (k->running <= 0)
+		return;
+	if (sig == SIGKILL)
+		delete_container(k, k->spec->id);
+	else
+		(void)kill(k->running, sig);
+}
+
+/* False: the parent is gone. */
+static bool obey(struct keeper *k)
+{
+	struct keeper_message m;
+	ssize_t n = recv(k->channel, &m, sizeof(m), 0);
+
+	if (n < 0 && errno == EINTR)
+		return true;
+	if (n != sizeof(m))
+		return false;
+	if (m.kind == KEEPER_START)
+		start_runtime(k);
+	else if (m.kind == KEEPER_SIGNAL)
+		hand_on(k, m.value);
+	return true;
+}
+
+/* The runtime's status once it has ended, else -1. */
+static int runtime_status(struct keeper *k)
+{
+	struct signalfd_siginfo info;
+	int status;
+
+	(void)!read(k->children, &info, sizeof(info));
+	if (k->running <= 0 || waitpid(k->running, &status, WNOHANG) != k->running)
+		return -1;
+	k->running = 0;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Until the box or the parent has ended. Returns the status, or -1 where the parent is gone. */
+static int keep(struct keeper *k)
+{
+	struct pollfd p[2] = { { .fd = k->channel, .events = POLLIN },
+			       { .fd = k->children, .events = POLLIN } };
+
+	for (;;) {
+		int status;
+
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return STATUS_NOT_STARTED;
+		if (p[1].revents) {
+			status = runtime_status(k);
+			if (status >= 0)
+				return status;
+		}
+		if (p[0].revents && !obey(k))
+			return -1;
+		if (k->running < 0)
+			return STATUS_NOT_STARTED;
+	}
+}
+
+/* What is still there of the runtime ends with its container. */
+static void end_runtime(struct keeper *k)
+{
+	if (k->running <= 0)
+		return;
+	delete_container(k, k->spec->id);
+	(void)kill(k->running, SIGKILL);
+	while (waitpid(k->running, NULL, 0) < 0 && errno == EINTR)
+		;
+	k->running = 0;
+}
+
+/* Nothing of the parent's but the standard descriptors and @keep, which are moved out of the way: 3
+ * is the box's life line. Each gets a higher number than the one before. */
+static void close_others(int *keep, size_t n)
+{
+	unsigned from = 3;
+
+	for (size_t i = 0; i < n; i++)
+		keep[i] = fcntl(keep[i], F_DUPFD_CLOEXEC, i == 0 ? FIRST_KEPT_FD : keep[i - 1] + 1);
+	for (size_t i = 0; i < n; i++) {
+		if (keep[i] < 0)
+			_exit(STATUS_NOT_STARTED);
+		close_range(from, (unsigned)keep[i] - 1, 0);
+		from = (unsigned)keep[i] + 1;
+	}
+	close_range(from, ~0u, 0);
+}
+
+static void set_signals(struct keeper *k)
+{
+	sigset_t children;
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	sigemptyset(&children);
+	sigaddset(&children, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &children, NULL);
+	k->children = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (!k->spec->terminal)
+		(void)setpgid(0, 0);
+}
+
+static int keeper_main(const struct keeper_job *job)
+{
+	int fds[3] = { job->channel, job->spec->netns, job->folder };
+	struct keeper k = { .spec = job->spec, .runtime = job->runtime, .life = { -1, -1 } };
+	const char *what = "";
+	char text[KEEPER_TEXT_MAX];
+	int status = -1;
+
+	close_others(fds, 3);
+	k.channel = fds[0];
+	k.netns = fds[1];	/* and fds[2] holds the lock */
+	prctl(PR_SET_NAME, "exeat-keeper");
+	set_signals(&k);
+	set_paths(&k, job->spec->id);
+	if (make_ready(&k, &what) != OK) {
+		snprintf(text, sizeof(text), "%s: %s", what, strerror(errno));
+		remove_all(&k, job->spec->id);
+		tell(&k, KEEPER_FAILED, 0, text);
+		return 1;
+	}
+	tell(&k, KEEPER_READY, 0, "");
+	status = keep(&k);
+	end_runtime(&k);
+	remove_all(&k, job->spec->id);
+	tell(&k, KEEPER_ENDED, status, "");
+	return 0;
+}
+
+enum err keeper_start(const struct keeper_job *job, pid_t *pid)
+{
+	*pid = fork();
+	if (*pid == 0)
+		_exit(keeper_main(job));
+	return *pid > 0 ? OK : ERR_SYSTEM;
+}

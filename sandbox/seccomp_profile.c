@@ -1,0 +1,174 @@
+/* Theory of operation
+ *
+ * What a box's processes may not ask of the kernel. Everything else is allowed: the walls are the
+ * namespaces, the missing capabilities and no_new_privs; this takes away what reaches beyond them or
+ * what kernel faults are usually found in. Refused calls fail with EPERM, so that a program that can
+ * do without goes on; ENOSYS and EAFNOSUPPORT where programs have a second way for that.
+ *
+ *   - making or joining namespaces and mounts: a box is not built inside a box
+ *   - kernel objects without a namespace: keys, BPF, perf, modules, kexec, swap, quota, clocks
+ *   - io_uring: does what the filter refuses, unseen by it
+ *   - sockets of other families than unix, IPv4, IPv6 and netlink: vsock reaches the hypervisor
+ *     whatever the network namespace says
+ *   - setuid and setgid bits: a workspace lies on the host's disk, where they would count
+ *   - putting characters into a terminal's input
+ *
+ * Programs of another architecture (32 bit, x32) are ended: no list is given for theirs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "sandbox/bundle.h"
+
+#define TIOCSTI_NUMBER 0x5412u
+#define TIOCLINUX_NUMBER 0x541cu
+#define FAMILY_UNIX 1u
+#define FAMILY_IPV4 2u
+#define FAMILY_IPV6 10u
+#define FAMILY_NETLINK 16u
+
+static const char *const refused[] = {
+	"_sysctl", "acct", "add_key", "adjtimex", "bpf", "clock_adjtime", "clock_adjtime64",
+	"clock_settime", "clock_settime64", "create_module", "delete_module", "fanotify_init",
+	"finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_kernel_syms", "init_module",
+	"io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp",
+	"kexec_file_load", "kexec_load", "keyctl", "lookup_dcookie", "mount", "mount_setattr",
+	"move_mount", "move_pages", "nfsservctl", "open_by_handle_at", "open_tree",
+	"perf_event_open", "pivot_root", "query_module", "quotactl", "quotactl_fd", "reboot",
+	"request_key", "setdomainname", "sethostname", "setns", "settimeofday", "stime", "swapoff",
+	"swapon", "sysfs", "syslog", "umount", "umount2", "unshare", "uselib", "userfaultfd",
+	"ustat", "vhangup", "vm86", "vm86old", NULL,
+};
+
+/* openat2 and clone3 have their flags in memory, where a filter cannot look. */
+static const char *const unknown[] = { "clone3", "openat2", NULL };
+
+static const uint64_t namespace_flags[] = {
+	CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID,
+	CLONE_NEWNET, 0,
+};
+
+/* Which argument holds the mode, and which the flags that say whether the mode means anything (for
+ * the calls that have such flags). */
+#define NO_FLAGS 0u
+
+static const struct {
+	const char *call;
+	unsigned mode, flags;
+} with_mode[] = {
+	{ "chmod", 1, NO_FLAGS },   { "fchmod", 1, NO_FLAGS }, { "fchmodat", 2, NO_FLAGS },
+	{ "fchmodat2", 2, NO_FLAGS }, { "creat", 1, NO_FLAGS }, { "mknod", 1, NO_FLAGS },
+	{ "mknodat", 2, NO_FLAGS }, { "open", 2, 1 },	       { "openat", 3, 2 },
+};
+
+/* op(argument & mask), as libseccomp has it: of MASKED_EQ the first value is the mask. */
+struct condition {
+	unsigned argument;
+	const char *op;
+	uint64_t value, value_two;
+};
+
+static void put_condition(struct json *j, const struct condition *c)
+{
+	json_object(j);
+	json_put_u64(j, "index", c->argument);
+	json_put_u64(j, "value", c->value);
+	json_put_u64(j, "valueTwo", c->value_two);
+	json_put_str(j, "op", str_of(c->op));
+	json_object_end(j);
+}
+
+/* Conditions of one rule must all hold. */
+static void put_rule(struct json *j, const char *const *names, int error, const struct condition *c,
+		     size_t n)
+{
+	json_object(j);
+	json_key(j, "names");
+	json_array(j);
+	for (; *names; names++)
+		json_str(j, str_of(*names));
+	json_array_end(j);
+	json_put_str(j, "action", STR("SCMP_ACT_ERRNO"));
+	json_put_u64(j, "errnoRet", (uint64_t)error);
+	if (n > 0) {
+		json_key(j, "args");
+		json_array(j);
+		for (size_t i = 0; i < n; i++)
+			put_condition(j, &c[i]);
+		json_array_end(j);
+	}
+	json_object_end(j);
+}
+
+static void put_one(struct json *j, const char *call, int error, struct condition c)
+{
+	const char *const names[] = { call, NULL };
+
+	put_rule(j, names, error, &c, 1);
+}
+
+static struct condition has_bits(unsigned argument, uint64_t bits)
+{
+	return (struct condition){ argument, "SCMP_CMP_MASKED_EQ", bits, bits };
+}
+
+/* The kernel takes the low half of the register: compared whole, one bit above would get past. */
+static struct condition low_half_is(unsigned argument, uint32_t value)
+{
+	return (struct condition){ argument, "SCMP_CMP_MASKED_EQ", UINT32_MAX, value };
+}
+
+static void put_mode(struct json *j, const char *call, unsigned mode, unsigned flags)
+{
+	static const uint64_t bits[] = { S_ISUID, S_ISGID }, makes[] = { O_CREAT, O_TMPFILE };
+	const char *const names[] = { call, NULL };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct condition c[2] = { has_bits(mode, bits[i]) };
+
+		if (flags == NO_FLAGS) {
+			put_rule(j, names, EPERM, c, 1);
+			continue;
+		}
+		for (size_t k = 0; k < 2; k++) {
+			c[1] = has_bits(flags, makes[k]);
+			put_rule(j, names, EPERM, c, 2);
+		}
+	}
+}
+
+static void put_sockets(struct json *j)
+{
+	for (uint64_t family = 0; family < FAMILY_NETLINK; family++)
+		if (family != FAMILY_UNIX && family != FAMILY_IPV4 && family != FAMILY_IPV6)
+			put_one(j, "socket", EAFNOSUPPORT,
+				(struct condition){ 0, "SCMP_CMP_EQ", family, 0 });
+	/* Compared whole: what has a bit above the low half is over the last family, too. */
+	put_one(j, "socket", EAFNOSUPPORT, (struct condition){ 0, "SCMP_CMP_GT", FAMILY_NETLINK, 0 });
+}
+
+static void put_calls(struct json *j)
+{
+	put_rule(j, refused, EPERM, NULL, 0);
+	put_rule(j, unknown, ENOSYS, NULL, 0);
+	for (size_t i = 0; namespace_flags[i] != 0; i++)
+		put_one(j, "clone", EPERM, has_bits(0, namespace_flags[i]));
+	for (size_t i = 0; i < sizeof(with_mode) / sizeof(*with_mode); i++)
+		put_mode(j, with_mode[i].call, with_mode[i].mode, with_mode[i].flags);
+	put_sockets(j);
+	put_one(j, "ioctl", EPERM, low_half_is(1, TIOCSTI_NUMBER));
+	put_one(j, "ioctl", EPERM, low_half_is(1, TIOCLINUX_NUMBER));
+}
+
+void seccomp_profile_write(struct json *j)
+{
+	json_object(j);
+	json_put_str(j, "defaultAction", STR("SCMP_ACT_ALLOW"));
+	json_key(j, "syscalls");
+	json_array(j);
+	put_calls(j);
+	json_array_end(j);
+	json_object_end(j);
+}
