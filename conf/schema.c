@@ -193,10 +193,10 @@ static void fill_list(const struct walk *w, const struct schema_row *row,
 		return;
 	}
 	for (const struct yaml_node *i = value->first; row->type == SCHEMA_TEXTS && i; i = i->next) {
-		if (i->kind == YAML_TEXT && i->text.n)
+		if (i->kind == YAML_TEXT)
 			continue;
 		diag_add(w->diags, DIAG_ERROR, i->at, NULL, "an item of \"%s\" is text, not %s", row->key,
-			 i->kind == YAML_TEXT ? "nothing" : yaml_kind_name(i->kind));
+			 yaml_kind_name(i->kind));
 		good = false;
 	}
 	if (good)
@@ -338,7 +338,7 @@ static bool read_rows(const struct schema_row *rows, const struct walk *w,
 		read_pair(rows, w, key);
 	for (const struct schema_row *r = rows; r->type != SCHEMA_END; r++)
 		if (r->required && !schema_key(map, r->key))
-			diag_add(w->diags, DIAG_ERROR, map->at, r->help, "%s needs \"%s\"", w->what, r->key);
+			diag_add(w->diags, DIAG_ERROR, map->at, r->help, "\"%s\" is missing in %s", r->key, w->what);
 	return w->diags->errors == before;
 }
 

@@ -30,7 +30,7 @@ enum schema_type {
 	SCHEMA_DURATION,	/* uint32_t, milliseconds */
 	SCHEMA_SIZE,		/* uint32_t, bytes */
 	SCHEMA_CHOICE,		/* unsigned: index in .choices */
-	SCHEMA_TEXTS,		/* const struct yaml_node *: a list of texts, not empty */
+	SCHEMA_TEXTS,		/* const struct yaml_node *: a list of texts, not empty itself */
 	SCHEMA_LIST,		/* const struct yaml_node *: a list, not empty */
 	SCHEMA_MAP,		/* const struct yaml_node *: a map, whose keys the caller reads */
 	SCHEMA_GROUP,		/* a map whose keys fill the same struct, by the table .rows */

@@ -61,9 +61,6 @@ static void read_credentials(struct load *l, const struct yaml_node *map)
 	for (const struct yaml_node *key = map ? map->first : NULL; key && l->credentials;
 	     key = key->next->next)
 		load_credential(l, key, &l->credentials[l->n_credentials++]);
-	if (n && !l->env->secrets_known)
-		diag_add(l->diags, DIAG_NOTE, map->at, NULL,
-			 "no settings were read: whether the secrets exist and may go to these hosts is not checked");
 }
 
 static void read_rules(struct load *l, const struct yaml_node *list, bool deny)
@@ -107,6 +104,18 @@ static void find_duplicate_ids(struct load *l)
 	}
 }
 
+/* For a policy that loads: beside errors they would only be in the way. */
+static void give_hints(struct load *l, const struct yaml_node *root, const struct policy_fields *f)
+{
+	load_hosts_hints(l);
+	if (!f->allow)
+		diag_add(l->diags, DIAG_WARNING, root->at, NULL,
+			 "there is no allow rule: everything is refused");
+	if (l->n_credentials && !l->env->secrets_known)
+		diag_add(l->diags, DIAG_NOTE, f->credentials->at, NULL,
+			 "no settings were read: whether the secrets exist and may go to these hosts is not checked");
+}
+
 static void read_policy(struct load *l, const struct yaml_node *root, struct policy_fields *f)
 {
 	(void)schema_read(rows, "a policy", root, f, l->diags);
@@ -116,10 +125,8 @@ static void read_policy(struct load *l, const struct yaml_node *root, struct pol
 	read_rules(l, f->deny, true);
 	find_duplicate_ids(l);
 	load_pairs(l);
-	load_hosts_hints(l);
-	if (!f->allow && l->diags->errors == 0)
-		diag_add(l->diags, DIAG_WARNING, root->at, NULL,
-			 "there is no allow rule: everything is refused");
+	if (l->diags->errors == 0)
+		give_hints(l, root, f);
 }
 
 /* ---- writing ---- */

@@ -71,7 +71,8 @@ static void judge_name(struct str base, enum name_result r, struct wrong *w)
 		snprintf(w->advice, ADVICE_MAX, "write the A-label, the form that is looked up: "
 			 "\"xn--bcher-kva.example\" for b\xc3\xbc" "cher.example");
 	else if (r == NAME_LITERAL)
-		snprintf(w->advice, ADVICE_MAX, "an address goes into addresses: [%.*s]", STR_ARG(base));
+		snprintf(w->advice, ADVICE_MAX, "an address goes into addresses: [\"%.*s\"]",
+			 STR_ARG(base.p[0] == '[' ? str_n(base.p + 1, base.n - 2) : base));
 	else if (r == NAME_NUMERIC)
 		snprintf(w->advice, ADVICE_MAX, "an address goes into \"addresses\", as four decimal numbers");
 }
@@ -160,11 +161,12 @@ static bool is_allowed(const struct load *l, struct str host)
 	return false;
 }
 
-static bool is_registrable(struct str host)
+/* The name that somebody registered, whose "www" is mostly meant, too. */
+static bool is_registered(struct str host)
 {
-	const char *domain = psl_registrable_domain(psl_builtin(), host.p);
+	struct str parent = name_parent(host);
 
-	return domain && str_eq(str_of(domain), host);
+	return parent.n && psl_is_public_suffix2(psl_builtin(), parent.p, PSL_TYPE_ICANN) != 0;
 }
 
 /* One hint a rule at most: of a long list the first says it all. */
@@ -181,7 +183,7 @@ static bool hint_host(struct load *l, const struct load_rule *r, size_t i)
 			 STR_ARG(r->hosts.v[i]), STR_ARG(base));
 		return true;
 	}
-	if (kind == PATTERN_ANY || !is_registrable(base))
+	if (kind == PATTERN_ANY || !is_registered(base))
 		return false;
 	snprintf(www, sizeof(www), "www.%.*s", STR_ARG(base));
 	if (is_allowed(l, str_of(www)))

@@ -429,7 +429,8 @@ static void run(struct pairs *p)
 	if (p->work > WORK_MAX)
 		diag_add(p->l->diags, DIAG_ERROR, (struct mark){ 0 }, NULL,
 			 "too many rules stand for the same hosts: they cannot all be set against each other");
-	tell_notes(p);
+	if (p->l->diags->errors == 0)
+		tell_notes(p);
 }
 
 void load_pairs(struct load *l)

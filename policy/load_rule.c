@@ -124,7 +124,7 @@ static void read_methods(struct load *l, const struct yaml_node *list, struct bu
 
 	for (const struct yaml_node *i = list ? list->first : NULL; i && v; i = i->next) {
 		char upper[LOAD_METHOD_MAX + 1], advice[ADVICE_MAX];
-		bool token = i->text.n <= LOAD_METHOD_MAX, same = true;
+		bool token = i->text.n && i->text.n <= LOAD_METHOD_MAX, same = true;
 
 		for (size_t k = 0; token && k < i->text.n; k++) {
 			char c = ascii_lower(i->text.p[k]);
