@@ -39,8 +39,10 @@ SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/expl
 SRC.exeat-worker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/scrub.c sandbox/lease.c sandbox/nflog.c \
                       proxy/asks.c proxy/dns_msg.c proxy/dns_service.c proxy/refused.c proxy/hello.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c \
-                      proxy/upstream.c proxy/exchange.c proxy/foreign.c proxy/answer.c proxy/connection.c \
-                      proxy/connections.c proxy/audit.c proxy/worker.c
+                      proxy/stream.c proxy/upstream.c proxy/exchange.c proxy/exchange_check.c proxy/exchange_answer.c \
+                      proxy/exchange_record.c proxy/foreign.c proxy/answer.c proxy/h1_box.c proxy/h1_origin.c \
+                      proxy/connection.c proxy/connection_fsm.c proxy/connection_hello.c proxy/connection_record.c \
+                      proxy/tunnel.c proxy/connections.c proxy/audit.c proxy/worker.c
 SRC.exeat-dialer   := $(ROLE) $(POLICY) $(RECORD) proxy/resolver.c proxy/resolver_cache.c proxy/dial.c proxy/dialer.c
 SRC.exeat-broker   := $(ROLE) $(POLICY) $(RECORD) broker/secret.c broker/credential.c broker/ca.c \
                       proxy/tickets.c proxy/broker.c
