@@ -1,0 +1,406 @@
+/* Theory of operation
+ *
+ * Every event of a connection's parts (its stream, its upstream's, an answer from another role, the
+ * timer, room in the ring) ends in connection_pump(): it looks at what has happened in the present
+ * state, steps through the table as far as that goes, and then settles the streams: that is the only
+ * place where bytes are sent and interest is changed. A part's callback only notes and pumps; a pump
+ * never runs inside another.
+ *
+ * connection_step() is the only writer of @state. An edge that is not in the table is a bug of ours:
+ * the connection is closed and says so.
+ *
+ * Nothing is freed in a callback: CLOSED takes the sockets away and hands the connection to the
+ * list's burial, after the pass.
+ *
+ * The timer is armed for the nearest limit and looks again when it fires, so that most moves of a
+ * limit cost nothing.
+ */
+#include "proxy/connection.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/clock.h"
+#include "proxy/connections.h"
+#include "proxy/h1_origin.h"
+
+static void wake(void *arg)
+{
+	connection_pump(arg);
+}
+
+/* ---- actions ---- */
+
+static void on_leaf(void *arg, const struct msg_leaf_is *answer)
+{
+	struct connection *c = arg;
+
+	c->leaf = 0;
+	if (answer->ok)
+		c->ssl = tls_trust_accept(c->env.trust, answer->leaf, stream_fd(c->stream), stream_in(c->stream));
+	c->no_leaf = !c->ssl;
+	connection_pump(c);
+}
+
+/* The bytes of the hello stay in the stream until the SSL gives them back. */
+static void act_ask_leaf(struct connection *c)
+{
+	stream_want(c->stream, false);
+	c->leaf = ask_leaf(c->w, c->env.site.name, c->env.site.literal, on_leaf, c);
+}
+
+static void act_shake(struct connection *c)
+{
+	stream_start_tls(c->stream, c->ssl);
+	c->ssl = NULL;
+	stream_want(c->stream, true);
+}
+
+static void note_tls(struct connection *c)
+{
+	SSL *ssl = stream_ssl(c->stream);
+	const unsigned char *alpn;
+	unsigned int n;
+
+	if (!ssl)
+		return;
+	SSL_get0_alpn_selected(ssl, &alpn, &n);
+	snprintf(c->tls, sizeof(c->tls), "%s", SSL_get_version(ssl));
+	snprintf(c->alpn, sizeof(c->alpn), "%.*s", (int)n, n ? (const char *)alpn : "");
+	c->ms_tls = clock_ms() - c->opened;
+}
+
+static void act_serve(struct connection *c)
+{
+	note_tls(c);
+	c->env.box_port = &c->box;
+	c->quiet_since = clock_ms();
+	if (h1_box_init(&c->box, c->stream, c->w->max_headers) != OK)
+		connection_close(c, "out of memory");
+}
+
+static void act_drain(struct connection *c)
+{
+	upstream_free(c->kept);
+	c->kept = NULL;
+	stream_want(c->stream, true);
+	stream_finish(c->stream);
+}
+
+static void act_close(struct connection *c)
+{
+	if (c->leaf) {
+		ask_cancel(c->w, c->leaf);
+		c->leaf = 0;
+	}
+	event_del(c->timer);
+	SSL_free(c->ssl);
+	c->ssl = NULL;
+	upstream_free(c->kept);
+	c->kept = NULL;
+	if (c->x)
+		exchange_abandon(c->x, c->ended);
+	if (c->stream) {
+		c->bytes_up = stream_bytes_in(c->stream);
+		c->bytes_down = stream_bytes_out(c->stream);
+	}
+	h1_box_free(&c->box);
+	stream_free(c->stream);
+	c->stream = NULL;
+	connections_bury(c->all, c);
+}
+
+static void act_none(struct connection *c)
+{
+	(void)c;
+}
+
+static void (*const acts[CA_COUNT])(struct connection *) = {
+	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake, [CA_SERVE] = act_serve,
+	[CA_DIAL] = tunnel_start, [CA_DRAIN] = act_drain,       [CA_CLOSE] = act_close,
+};
+
+void connection_step(struct connection *c, enum connection_event event)
+{
+	const struct connection_edge *edge = connection_edge(c->state, event);
+
+	if (!edge) {
+		snprintf(c->ended, sizeof(c->ended), "bug: %s in %s", connection_event_name(event),
+			 connection_state_name(c->state));
+		edge = connection_edge(c->state, CE_FAIL);
+	}
+	c->state = edge->next;
+	c->since = clock_ms();
+	acts[edge->act](c);
+}
+
+static void end_with(struct connection *c, enum connection_event event, const char *how)
+{
+	if (!c->ended[0])
+		snprintf(c->ended, sizeof(c->ended), "%s", how);
+	connection_step(c, event);
+}
+
+void connection_close(struct connection *c, const char *how)
+{
+	end_with(c, CE_FAIL, how);
+}
+
+/* ---- what has happened, state by state ---- */
+
+static void look_nothing(struct connection *c)
+{
+	(void)c;
+}
+
+static void look_leaf(struct connection *c)
+{
+	if (c->ssl)
+		connection_step(c, CE_SIGNED);
+	else if (c->no_leaf)
+		connection_refuse(c, REFUSAL_no_leaf, "");
+}
+
+static void look_handshake(struct connection *c)
+{
+	char why[STREAM_WHY_MAX + 32];
+
+	if (stream_failed(c->stream)) {
+		snprintf(why, sizeof(why), "TLS handshake failed: %s", stream_why(c->stream));
+		connection_close(c, why);
+	} else if (!stream_handshaking(c->stream)) {
+		connection_step(c, CE_SECURE);
+	}
+}
+
+static void note_upstream(struct connection *c)
+{
+	const struct upstream *up = exchange_upstream(c->x);
+
+	if (!up || !up->addr.family)
+		return;
+	c->dialled = up->addr;
+	snprintf(c->cert, sizeof(c->cert), "%s", up->cert);
+}
+
+static void end_exchange(struct connection *c, bool clean)
+{
+	exchange_free(c->x);
+	c->x = NULL;
+	c->quiet_since = clock_ms();
+	if (c->box.aborted)
+		end_with(c, CE_FAIL, "answer broken off");
+	else if (clean && c->box.keep)
+		h1_box_next(&c->box);
+	else
+		end_with(c, CE_LAST, "last answer sent");
+}
+
+/* Between exchanges: a next request, or the end. */
+static void look_for_request(struct connection *c)
+{
+	bool clean;
+	bool idle = !h1_box_begun(&c->box);
+
+	c->x = h1_box_request(&c->box, &c->env);
+	if (c->x)
+		return;
+	if (idle && h1_box_begun(&c->box))
+		c->quiet_since = clock_ms();
+	if (c->box.aborted || stream_failed(c->stream))
+		end_with(c, CE_FAIL, "reset by the client");
+	else if (stream_ended(c->stream, &clean))
+		end_with(c, CE_LAST, "closed by the client");
+}
+
+static void look_http(struct connection *c)
+{
+	bool moved = true, clean = false;
+
+	if (!c->x)
+		look_for_request(c);
+	while (c->x && moved) {
+		moved = h1_box_body(&c->box, c->x);
+		moved |= exchange_step(c->x);
+		note_upstream(c);
+		if (exchange_over(c->x, &clean)) {
+			end_exchange(c, clean);
+			if (c->state == CS_HTTP)
+				look_for_request(c);
+			moved = true;
+		}
+	}
+	if (c->x)
+		c->waits_for_room |= exchange_waits_for_room(c->x);
+}
+
+static void look_drain(struct connection *c)
+{
+	bool clean;
+	size_t n = stream_in(c->stream).n;
+
+	stream_take(c->stream, n);
+	c->drained += n;
+	if (stream_failed(c->stream) || c->drained > CONNECTION_DRAIN_BYTES ||
+	    (stream_finished(c->stream) && stream_ended(c->stream, &clean)))
+		connection_step(c, CE_GONE);
+}
+
+static void (*const looks[CS_COUNT])(struct connection *) = {
+	[CS_ACCEPTED] = look_nothing,	[CS_HELLO] = connection_look_hello, [CS_LEAF] = look_leaf,
+	[CS_HANDSHAKE] = look_handshake, [CS_HTTP] = look_http,		     [CS_TUNNEL] = tunnel_pump,
+	[CS_DRAIN] = look_drain,	[CS_CLOSED] = look_nothing,
+};
+
+/* ---- the timer ---- */
+
+static uint64_t deadline(const struct connection *c)
+{
+	uint64_t x;
+
+	switch (c->state) {
+	case CS_HELLO:
+		return c->since + CONNECTION_HELLO_MS;
+	case CS_HANDSHAKE:
+		return c->since + CONNECTION_HANDSHAKE_MS;
+	case CS_HTTP:
+		x = c->x ? exchange_deadline(c->x) : 0;
+		if (c->x)
+			return x;
+		return c->quiet_since + (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
+	case CS_TUNNEL:
+		return c->quiet_since + c->w->idle_ms;
+	case CS_DRAIN:
+		return c->since + (stream_finished(c->stream) ? CONNECTION_DRAIN_MS : c->w->idle_ms);
+	case CS_ACCEPTED:
+	case CS_LEAF:
+	case CS_CLOSED:
+	case CS_COUNT:
+		break;
+	}
+	return 0;
+}
+
+static void arm(struct connection *c)
+{
+	uint64_t at = deadline(c), now, in;
+	struct timeval tv;
+
+	if (at == 0 || (c->armed && c->armed <= at))
+		return;
+	now = clock_ms();
+	in = at > now ? at - now : 0;
+	tv = (struct timeval){ .tv_sec = (time_t)(in / 1000), .tv_usec = (suseconds_t)(in % 1000) * 1000 };
+	c->armed = at;
+	event_add(c->timer, &tv);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct connection *c = arg;
+	uint64_t at = deadline(c);
+
+	(void)fd;
+	(void)what;
+	c->armed = 0;
+	if (at == 0 || at > clock_ms()) {
+		arm(c);
+		return;
+	}
+	if (c->state == CS_HTTP && c->x)
+		exchange_timeout(c->x);
+	else if (c->state == CS_HELLO)
+		connection_refuse(c, REFUSAL_hello_timeout, "");
+	else
+		end_with(c, CE_TIMEOUT, c->state == CS_HTTP && !h1_box_begun(&c->box) ? "idle" : "timed out");
+	connection_pump(c);
+}
+
+/* ---- the pass ---- */
+
+static void settle(struct connection *c)
+{
+	struct upstream *up = c->x ? exchange_upstream(c->x) : c->kept;
+
+	if (up && up->stream) {
+		if (!stream_handshaking(up->stream))
+			stream_want(up->stream, c->state == CS_TUNNEL || !c->x || !c->box.aborted);
+		stream_settle(up->stream);
+	}
+	stream_settle(c->stream);
+	arm(c);
+}
+
+void connection_pump(struct connection *c)
+{
+	enum connection_state before;
+
+	c->waits_for_room = false;
+	do {
+		before = c->state;
+		looks[c->state](c);
+	} while (c->state != before && c->state != CS_CLOSED);
+	if (c->state != CS_CLOSED)
+		settle(c);
+}
+
+/* ---- life ---- */
+
+static void fill_env(struct connection *c)
+{
+	c->env = (struct exchange_env){
+		.w = c->w, .trust = connections_trust(c->all), .connection = c->id,
+		.next_exchange = connections_exchanges(c->all), .kept = &c->kept, .wake = wake,
+		.wake_arg = c, .box = &h1_box_ops, .origin = &h1_origin,
+	};
+}
+
+struct connection *connection_new(struct connections *all, int fd, uint64_t id)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return NULL;
+	}
+	c->all = all;
+	c->w = connections_worker(all);
+	c->id = id;
+	c->opened = c->since = c->quiet_since = clock_ms();
+	fill_env(c);
+	c->stream = stream_new(c->w->base, fd, wake, c);
+	c->timer = event_new(c->w->base, -1, EV_TIMEOUT, on_timer, c);
+	if (!c->stream || !c->timer) {
+		stream_free(c->stream);
+		if (c->timer)
+			event_free(c->timer);
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void connection_forget(struct connection *c)
+{
+	exchange_free(c->x);
+	event_free(c->timer);
+	free(c);
+}
+
+bool connection_bury(struct connection *c)
+{
+	bool clean;
+
+	if (c->x) {
+		(void)exchange_step(c->x);
+		if (!exchange_over(c->x, &clean))
+			return false;
+	}
+	if (!c->close_recorded && !connection_record_close(c))
+		return false;
+	connection_forget(c);
+	return true;
+}

@@ -1,0 +1,93 @@
+/* proxy/connection.h - one connection from the box
+ *
+ * From accept() to its last record: looks up what its destination stands for, reads the hello, gets
+ * the leaf, speaks TLS, serves one exchange after the other. Its life is the table in
+ * proxy/connection_fsm.h.
+ *
+ * Ownership   made by connections.c, which frees it after the pass in which it closed. Takes the
+ *             descriptor over.
+ * Blocking    never.
+ * Callbacks   connection_pump() is what every event of its parts calls, from the event loop only.
+ * Failure     closes itself; how it ended is on record.
+ * Limits      times as named here; w->idle_ms between requests.
+ * Tests       tests/unit/proxy/test_engine.c, tests/unit/proxy/test_connection_fsm.c
+ */
+#ifndef PROXY_CONNECTION_H
+#define PROXY_CONNECTION_H
+
+#include "proxy/connection_fsm.h"
+#include "proxy/h1_box.h"
+#include "proxy/hello.h"
+
+#define CONNECTION_HELLO_MS 10000u
+#define CONNECTION_HANDSHAKE_MS 10000u
+#define CONNECTION_REQUEST_MS 30000u
+#define CONNECTION_DRAIN_MS 2000u
+#define CONNECTION_DRAIN_BYTES (4u << 20)
+
+struct connections;
+
+struct connection {
+	struct connections *all;
+	struct worker *w;
+	struct connection *next, **link;	/* connections.c's lists */
+	enum connection_state state;
+	uint64_t id;
+	bool waits_for_room;			/* in the audit ring */
+
+	/* where the box went */
+	struct addr destination;
+	bool refusal_address;
+	struct name name;			/* what it stands for */
+	char literal[ADDR_TEXT_MAX];
+	struct exchange_env env;		/* env.site: name, port, protocol */
+
+	struct stream *stream;
+	struct hello hello;
+	ask_id leaf;
+	bool no_leaf;
+	SSL *ssl;				/* between SIGNED and the handshake */
+	struct h1_box box;
+	struct exchange *x;
+	struct upstream *kept;			/* between exchanges; a tunnel's own */
+
+	struct event *timer;
+	uint64_t armed, opened, since, quiet_since, ms_tls;
+	size_t drained;
+
+	/* for the record */
+	bool open_recorded, close_recorded, refused;
+	struct decision decision;
+	struct refusal refusal;
+	struct addr dialled;
+	char cert[TLS_FINGERPRINT_HEX + 1];
+	char tls[16], alpn[16], ended[128];
+	uint64_t bytes_up, bytes_down;
+};
+
+struct connection *connection_new(struct connections *all, int fd, uint64_t id);
+void connection_pump(struct connection *c);
+void connection_step(struct connection *c, enum connection_event event);
+void connection_close(struct connection *c, const char *how);
+/* Frees a closed one, unless a record must wait for room: then false. */
+bool connection_bury(struct connection *c);
+/* Frees a closed one, on record or not. */
+void connection_forget(struct connection *c);
+
+/* ---- connection_hello.c: from the first byte to the protocol ---- */
+/* The destination's meaning. False: it has none. */
+bool connection_look_up(struct connection *c);
+void connection_look_hello(struct connection *c);
+/* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is none). */
+void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why);
+
+/* ---- connection_record.c ---- */
+/* False: wait for room. *denied: the log cannot be written. */
+bool connection_record_open(struct connection *c, bool *denied);
+bool connection_record_close(struct connection *c);
+
+/* ---- tunnel.c: raw TCP ---- */
+void tunnel_start(struct connection *c);
+void tunnel_pump(struct connection *c);
+
+#endif

@@ -1,0 +1,278 @@
+#include "proxy/connections.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/audit.h"
+
+struct connections {
+	struct worker *w;
+	struct tls_trust *trust;
+	int listener;
+	struct event *readable;		/* the listener */
+	struct event *room;		/* in the audit ring */
+	struct event *burial;		/* after the pass */
+	struct event *refused_timer;
+	struct connection *live, *closed;
+	size_t n;
+	bool stopped;			/* no descriptors left: until one closes, or the timer's next round */
+	uint64_t next_id, next_exchange;
+	uint64_t refused;		/* over the limit, not yet on record */
+};
+
+/* ---- lists ---- */
+
+static void enter(struct connection **list, struct connection *c)
+{
+	c->next = *list;
+	c->link = list;
+	if (c->next)
+		c->next->link = &c->next;
+	*list = c;
+}
+
+static void leave(struct connection *c)
+{
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+}
+
+void connections_bury(struct connections *all, struct connection *c)
+{
+	leave(c);
+	enter(&all->closed, c);
+	event_active(all->burial, EV_TIMEOUT, 0);
+}
+
+static void accept_again(struct connections *all)
+{
+	if (!all->stopped)
+		return;
+	all->stopped = false;
+	event_add(all->readable, NULL);
+}
+
+static void on_burial(evutil_socket_t fd, short what, void *arg)
+{
+	struct connections *all = arg;
+	struct connection *c = all->closed, *next;
+
+	(void)fd;
+	(void)what;
+	for (; c; c = next) {
+		next = c->next;
+		leave(c);
+		if (connection_bury(c))
+			all->n--;
+		else
+			enter(&all->closed, c);
+	}
+	accept_again(all);
+}
+
+/* Room was made in the ring: whoever waited for it goes on. */
+static void on_room(evutil_socket_t fd, short what, void *arg)
+{
+	struct connections *all = arg;
+	struct connection *next;
+
+	(void)fd;
+	(void)what;
+	ring_room_seen(all->w->ring);
+	for (struct connection *c = all->live; c; c = next) {
+		next = c->next;
+		if (c->waits_for_room)
+			connection_pump(c);
+	}
+	if (all->closed)
+		event_active(all->burial, EV_TIMEOUT, 0);
+}
+
+/* ---- over the limit ---- */
+
+static void start_refused_timer(struct connections *all)
+{
+	struct timeval tv = { .tv_sec = CONNECTIONS_REFUSED_MS / 1000,
+			      .tv_usec = CONNECTIONS_REFUSED_MS % 1000 * 1000 };
+
+	event_add(all->refused_timer, &tv);
+}
+
+static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct connections *all = arg;
+	struct record r;
+
+	(void)fd;
+	(void)what;
+	accept_again(all);
+	if (all->refused == 0)
+		return;
+	record_begin(&r, RECORD_connect);
+	record_str(&r, REC_verdict, STR("deny"));
+	record_str(&r, REC_reason, str_of(refusal_name(REFUSAL_too_many_connections)));
+	record_u64(&r, REC_count, all->refused);
+	if (audit_commit(all->w, &r) == ERR_FULL)
+		start_refused_timer(all);
+	else
+		all->refused = 0;
+}
+
+static void refuse(struct connections *all, int fd)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+	if (all->refused++ == 0)
+		start_refused_timer(all);
+}
+
+/* ---- accepting ---- */
+
+/* Raw TCP is decided before a byte came: the origin may be the one who speaks first. */
+static bool is_raw(struct connection *c)
+{
+	struct facts f = { .literal = c->env.site.literal, .port = c->env.site.port, .proto = PROTO_TCP };
+
+	if (c->refusal_address)
+		return false;
+	if (f.literal)
+		f.addr = c->destination;
+	else
+		f.host = c->env.site.name;
+	c->decision = policy_decide(c->w->policy, &f);
+	return c->decision.verdict != VERDICT_DENY;
+}
+
+static void take(struct connections *all, int fd)
+{
+	struct connection *c = connection_new(all, fd, ++all->next_id);
+
+	if (!c)
+		return;
+	all->n++;
+	enter(&all->live, c);
+	if (!connection_look_up(c)) {
+		connection_refuse(c, REFUSAL_policy, "no name stands for this address");
+		return;
+	}
+	if (is_raw(c)) {
+		c->env.site.proto = PROTO_TCP;
+		connection_step(c, CE_RAW);
+	} else {
+		connection_step(c, CE_KNOWN);
+	}
+	connection_pump(c);
+}
+
+static void on_readable(evutil_socket_t listener, short what, void *arg)
+{
+	struct connections *all = arg;
+
+	(void)what;
+	for (int i = 0; i < CONNECTIONS_ACCEPTS; i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+			all->stopped = true;
+			event_del(all->readable);
+			start_refused_timer(all);
+			return;
+		}
+		if (fd < 0)
+			return;
+		if (all->n >= all->w->max_connections)
+			refuse(all, fd);
+		else
+			take(all, fd);
+	}
+}
+
+/* ---- life ---- */
+
+struct connections *connections_new(struct worker *w, int listener, bool trust_system,
+				    const struct str_list *trust_files, const char **why)
+{
+	struct connections *all = calloc(1, sizeof(*all));
+
+	*why = "out of memory";
+	if (!all)
+		return NULL;
+	all->w = w;
+	all->listener = listener;
+	all->trust = tls_trust_new(trust_system, trust_files, why);
+	if (!all->trust)
+		goto fail;
+	*why = "no event";
+	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
+	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
+	all->burial = event_new(w->base, -1, 0, on_burial, all);
+	all->refused_timer = event_new(w->base, -1, EV_TIMEOUT, on_refused_timer, all);
+	if (!all->readable || !all->room || !all->burial || !all->refused_timer)
+		goto fail;
+	if (event_add(all->readable, NULL) < 0 || event_add(all->room, NULL) < 0)
+		goto fail;
+	return all;
+fail:
+	connections_free(all);
+	return NULL;
+}
+
+static void free_event(struct event *e)
+{
+	if (e)
+		event_free(e);
+}
+
+void connections_free(struct connections *all)
+{
+	if (!all)
+		return;
+	while (all->live)
+		connection_close(all->live, "the worker ends");
+	while (all->closed) {
+		struct connection *c = all->closed;
+
+		leave(c);
+		/* The last words of a worker whose log is full are lost with it. */
+		if (!connection_bury(c))
+			connection_forget(c);
+	}
+	free_event(all->readable);
+	free_event(all->room);
+	free_event(all->burial);
+	free_event(all->refused_timer);
+	close(all->listener);
+	tls_trust_free(all->trust);
+	free(all);
+}
+
+struct str connections_public_key(const struct connections *all)
+{
+	return tls_trust_public_key(all->trust);
+}
+
+size_t connections_count(const struct connections *all)
+{
+	return all->n;
+}
+
+const struct tls_trust *connections_trust(const struct connections *all)
+{
+	return all->trust;
+}
+
+struct worker *connections_worker(const struct connections *all)
+{
+	return all->w;
+}
+
+uint64_t *connections_exchanges(struct connections *all)
+{
+	return &all->next_exchange;
+}

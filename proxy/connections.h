@@ -1,0 +1,33 @@
+/* proxy/connections.h - all connections of the box: accepting, counting, burying
+ *
+ * connections_new() is in proxy/worker.h.
+ *
+ * Ownership   the list owns its connections; connections_free() ends them all.
+ * Blocking    never.
+ * Failure     past w->max_connections a connection is accepted and reset at once, counted into one
+ *             record a second. Without descriptors accepting stops until a connection has closed.
+ * Limits      CONNECTIONS_ACCEPTS a wake-up; w->max_connections.
+ * Tests       tests/unit/proxy/test_engine.c
+ */
+#ifndef PROXY_CONNECTIONS_H
+#define PROXY_CONNECTIONS_H
+
+#include "proxy/connection.h"
+#include "proxy/worker.h"
+
+#define CONNECTIONS_ACCEPTS 64
+#define CONNECTIONS_REFUSED_MS 1000
+
+void connections_free(struct connections *all);
+/* The worker's public key (DER), for the broker. */
+struct str connections_public_key(const struct connections *all);
+size_t connections_count(const struct connections *all);
+
+/* ---- for proxy/connection.c ---- */
+const struct tls_trust *connections_trust(const struct connections *all);
+struct worker *connections_worker(const struct connections *all);
+uint64_t *connections_exchanges(struct connections *all);
+/* The connection is closed: it will be freed after this pass, once all is on record. */
+void connections_bury(struct connections *all, struct connection *c);
+
+#endif

@@ -1,0 +1,132 @@
+/* proxy/exchange.h - one request and its answer, from the box to an origin and back
+ *
+ * Knows no version of HTTP: the two connections are ports that it calls through small tables
+ * (struct box_ops, struct origin_ops) and that call it with what they have read. Either side is held
+ * back by the other's queue: exchange_wants_body() and exchange_wants_answer().
+ *
+ * Ownership   exchange_free(); gives an upstream that can be used again back to env->kept. What ports
+ *             hand in is copied or passed on before the call returns. Fields, edits and patterns are
+ *             wiped.
+ * Blocking    never: where something must be waited for, exchange_step() returns, and the owner calls
+ *             it again after any event of its streams, its questions or the ring.
+ * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports call.
+ * Failure     a refusal is an answer; after the answer has begun, box->abort().
+ * Limits      what the streams' queues hold; times as named here.
+ * Tests       tests/unit/proxy/test_engine.c
+ */
+#ifndef PROXY_EXCHANGE_H
+#define PROXY_EXCHANGE_H
+
+#include "broker/scrub.h"
+#include "policy/name.h"
+#include "proxy/foreign.h"
+#include "proxy/upstream.h"
+
+#define EXCHANGE_ANSWER_MS 300000u	/* the longest wait for an answer's head */
+#define EXCHANGE_EXPECT_MS 1000u	/* Expect: 100-continue: how long the origin is waited for */
+#define EXCHANGE_TEXT_MAX (3 * HTTP1_LINE_MAX)
+
+struct exchange;
+
+enum body_kind {
+	BODY_NONE,
+	BODY_LENGTH,
+	BODY_STREAM,		/* its end is told, not counted */
+};
+
+struct request {
+	struct str method, target;
+	unsigned minor;		/* of HTTP/1; 1 for all that is newer */
+	const struct fields *fields;	/* as the box sent them */
+	enum body_kind body;
+	uint64_t length;
+	bool expect_continue;
+};
+
+struct reply {
+	unsigned status;
+	struct str reason;
+	struct fields *fields;	/* may be changed */
+	enum body_kind body;
+	uint64_t length;
+};
+
+/* The connection that the request came by. */
+struct box_ops {
+	void (*interim)(void *port, const struct reply *a);
+	void (*head)(void *port, const struct reply *a);
+	void (*body)(void *port, struct str piece);
+	void (*end)(void *port, const struct fields *trailers);
+	/* The answer has begun and cannot be finished: the box must see that. */
+	void (*abort)(void *port);
+	bool (*full)(void *port);
+	/* What was queued may not go out (yet). */
+	void (*hold)(void *port, bool hold);
+};
+
+/* The connection to the origin; @up is ready. */
+struct origin_ops {
+	/* @fields: the request's, Host first; framing is added to them. */
+	void (*head)(struct upstream *up, const struct request *r, struct fields *fields);
+	void (*body)(struct upstream *up, struct str piece);
+	void (*end)(struct upstream *up, const struct fields *trailers);
+	bool (*full)(struct upstream *up);
+	/* Reads what has come and calls exchange_answer_*(). True when something moved. */
+	bool (*read)(struct upstream *up, struct exchange *x);
+	/* Can the connection carry another exchange after this one? */
+	bool (*reusable)(struct upstream *up);
+};
+
+/* What an exchange knows of the connection that it is on. */
+struct exchange_env {
+	struct worker *w;
+	const struct tls_trust *trust;
+	struct site site;
+	struct addr literal;		/* where site.literal */
+	bool refusal_address;		/* all is refused here, in words */
+	uint64_t connection;		/* number of the connection, for the record */
+	uint64_t *next_exchange;
+	struct upstream **kept;		/* an idle upstream, or NULL */
+	stream_wake_fn *wake;		/* for upstreams and answers to questions */
+	void *wake_arg;
+	const struct box_ops *box;
+	void *box_port;
+	const struct origin_ops *origin;
+};
+
+/* @env is borrowed for the exchange's life. NULL: out of memory. */
+struct exchange *exchange_new(const struct exchange_env *env);
+void exchange_free(struct exchange *x);
+
+/* ---- from the box's port ---- */
+void exchange_begin(struct exchange *x, const struct request *r);
+/* A request that could not be read. */
+void exchange_malformed(struct exchange *x, enum refusal_reason reason, const char *why);
+bool exchange_wants_body(struct exchange *x);
+void exchange_request_body(struct exchange *x, struct str piece);
+void exchange_request_end(struct exchange *x, const struct fields *trailers);
+/* The box is gone, or broke off. */
+void exchange_abandon(struct exchange *x, const char *how);
+
+/* ---- from the origin's port ---- */
+bool exchange_wants_answer(struct exchange *x);
+bool exchange_answers_head(const struct exchange *x);
+void exchange_answer_head(struct exchange *x, struct reply *a);
+void exchange_answer_body(struct exchange *x, struct str piece);
+void exchange_answer_end(struct exchange *x, const struct fields *trailers);
+void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why);
+
+/* ---- from the owner ---- */
+/* Goes as far as it can. True when something moved. */
+bool exchange_step(struct exchange *x);
+/* Nothing more will be done; with @clean the connection can carry another. */
+bool exchange_over(const struct exchange *x, bool *clean);
+/* Waits for room in the audit ring. */
+bool exchange_waits_for_room(const struct exchange *x);
+/* The stream towards the origin is to be settled after a pass; NULL: none. */
+struct upstream *exchange_upstream(const struct exchange *x);
+/* When exchange_timeout() is due; 0: the owner's own limits hold. */
+uint64_t exchange_deadline(const struct exchange *x);
+void exchange_timeout(struct exchange *x);
+
+#endif

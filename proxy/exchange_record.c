@@ -1,0 +1,126 @@
+#include <stdio.h>
+
+#include "proxy/audit.h"
+#include "proxy/clock.h"
+#include "proxy/exchange_state.h"
+
+/* Refusals from here on are an origin's or our own trouble with an allowed request. */
+static bool is_trouble(enum refusal_reason reason)
+{
+	return reason >= REFUSAL_dns_failed || reason == REFUSAL_answer_undecodable;
+}
+
+/* Why it was refused, as the box was told: "connection-refused: 203.0.113.9: connection refused". */
+static void put_refusal(struct record *r, const struct exchange *x)
+{
+	char text[EXCHANGE_WHY_MAX + 64];
+
+	record_str(r, REC_refusal, str_of(x->refusal.id));
+	record_str(r, REC_proxy_error, str_of(refusal_error(x->refusal.reason)));
+	if (x->refusal.reason == REFUSAL_policy)
+		return;
+	snprintf(text, sizeof(text), "%s%s%s", refusal_name(x->refusal.reason), x->why[0] ? ": " : "", x->why);
+	record_str(r, REC_reason, str_of(text));
+}
+
+static void put_verdict(struct record *r, const struct exchange *x)
+{
+	struct decision d = x->decision;
+
+	if (x->refused && !is_trouble(x->refusal.reason))
+		d.verdict = VERDICT_DENY;
+	if (!x->decided) {
+		record_str(r, REC_verdict, STR("deny"));
+	} else if (x->refused && x->refusal.reason != REFUSAL_policy) {
+		record_str(r, REC_verdict, d.verdict == VERDICT_DENY ? STR("deny") : STR("allow"));
+		record_str(r, REC_rule, x->rule.id);
+	} else {
+		audit_decision(r, x->env->w->policy, d);
+	}
+	if (x->refused)
+		put_refusal(r, x);
+}
+
+static void put_request(struct record *r, const struct exchange *x)
+{
+	const struct site *site = &x->env->site;
+
+	record_u64(r, REC_connection, x->env->connection);
+	record_u64(r, REC_exchange, x->id);
+	put_verdict(r, x);
+	record_str(r, REC_method, buf_str(&x->method));
+	record_str(r, REC_scheme, site->proto == PROTO_HTTPS ? STR("https") : STR("http"));
+	record_str(r, REC_host, exchange_host(x));
+	record_str(r, REC_path, buf_str(&x->path));
+	record_u64(r, REC_port, site->port);
+	if (x->scrub || x->edits.n)
+		record_str(r, REC_credential, str_of(x->credential));
+}
+
+static void put_origin(struct record *r, const struct exchange *x)
+{
+	char text[ADDR_TEXT_MAX];
+
+	if (!x->up)
+		return;
+	if (x->up->addr.family)
+		record_str(r, REC_address, str_of(addr_format(&x->up->addr, text)));
+	record_str(r, REC_upstream_cert, str_of(x->up->cert));
+	if (x->up->failed)
+		record_str(r, REC_attempts, str_of(x->up->attempts));
+	record_u64(r, REC_ms_resolve, x->up->ms_resolve);
+	record_u64(r, REC_ms_connect, x->up->ms_connect);
+	record_u64(r, REC_ms_tls, x->up->ms_tls);
+}
+
+enum err exchange_record_begin(struct exchange *x)
+{
+	struct record r;
+
+	record_begin(&r, RECORD_request);
+	record_str(&r, REC_phase, STR("begin"));
+	put_request(&r, x);
+	put_origin(&r, x);
+	return audit_commit(x->env->w, &r);
+}
+
+enum err exchange_record_end(struct exchange *x)
+{
+	struct record r;
+	uint64_t now = clock_ms();
+
+	record_begin(&r, RECORD_request);
+	record_str(&r, REC_phase, STR("end"));
+	put_request(&r, x);
+	put_origin(&r, x);
+	if (x->status)
+		record_u64(&r, REC_status, x->status);
+	record_u64(&r, REC_bytes_up, x->bytes_up);
+	record_u64(&r, REC_bytes_down, x->bytes_down);
+	if (x->scrub)
+		record_u64(&r, REC_scrubbed, scrub_count(x->scrub));
+	record_u64(&r, REC_ms, now - x->began);
+	if (x->first_byte)
+		record_u64(&r, REC_ms_first_byte, x->first_byte - x->sent_at);
+	record_str(&r, REC_ended, str_of(x->ended));
+	return audit_commit(x->env->w, &r);
+}
+
+/* What the box brought itself: names, never values. */
+enum err exchange_record_foreign(struct exchange *x)
+{
+	struct record r;
+	char names[64] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < x->foreign.n && i < FOREIGN_TOLD_MAX && n < sizeof(names); i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "", x->foreign.names[i]);
+	record_begin(&r, RECORD_credential);
+	record_u64(&r, REC_connection, x->env->connection);
+	record_u64(&r, REC_exchange, x->id);
+	record_str(&r, REC_event, x->refused ? STR("refused") : STR("stripped"));
+	record_str(&r, REC_field, str_of(names));
+	record_str(&r, REC_host, exchange_host(x));
+	record_str(&r, REC_rule, x->rule.id);
+	return audit_commit(x->env->w, &r);
+}

@@ -1,0 +1,82 @@
+/* proxy/exchange_state.h - the inside of an exchange, for the files that it is made of
+ *
+ * exchange.c (the steps), exchange_check.c (what the request names), exchange_answer.c (the way
+ * back), exchange_record.c (what goes on record).
+ *
+ * Ownership   proxy/exchange.h.       Blocking  never.
+ * Failure     exchange_refuse(), once; the first reason holds.
+ * Tests       tests/unit/proxy/test_engine.c
+ */
+#ifndef PROXY_EXCHANGE_STATE_H
+#define PROXY_EXCHANGE_STATE_H
+
+#include "proxy/exchange.h"
+#include "proxy/record.h"
+
+#define EXCHANGE_WHY_MAX 512
+
+struct exchange {
+	const struct exchange_env *env;
+	uint64_t id;
+	unsigned step;
+	bool over, clean, waits_for_room;
+
+	/* the request */
+	struct buf method, target, path, query;	/* path: as judged; query: with its '?' */
+	struct name host_sent;			/* refusal address only: the name that was asked for */
+	struct fields fields;			/* to be sent, without Host and framing */
+	struct request request;
+	bool request_ended, abandoned;
+	uint64_t bytes_up;
+
+	/* what was decided */
+	struct decision decision;
+	bool decided;
+	struct rule_info rule;
+	struct foreign_found foreign;
+	bool foreign_looked, foreign_told;
+
+	/* the origin */
+	struct upstream *up;
+	bool retried;
+	uint64_t sent_from;			/* the upstream's bytes before this request's first */
+	ask_id grant;
+	bool granted, asked;
+	enum grant_status grant_status;
+	char credential[129];
+	struct fields edits;
+	struct scrub *scrub;
+
+	/* the answer */
+	bool begun_recorded, head_sent, answer_begun, answer_ended, continued;
+	unsigned status;
+	struct fields trailers;
+	struct buf scrubbed;
+	uint64_t bytes_down;
+
+	/* refused */
+	bool refused;
+	struct refusal refusal;
+	char why[EXCHANGE_WHY_MAX];
+	char ended[64];
+
+	uint64_t began, sent_at, first_byte, last_moved;
+};
+
+/* The answer will be a refusal. After the answer has begun: an abort. */
+void exchange_refuse(struct exchange *x, enum refusal_reason reason, struct str why);
+/* A refusal by the rule in x->decision. */
+void exchange_refuse_by_rule(struct exchange *x);
+
+/* ---- exchange_check.c ---- */
+/* Host, target and method; false: refused. */
+bool exchange_check(struct exchange *x);
+struct str exchange_host(const struct exchange *x);
+struct facts exchange_facts(const struct exchange *x);
+
+/* ---- exchange_record.c ---- */
+must_use enum err exchange_record_begin(struct exchange *x);
+must_use enum err exchange_record_end(struct exchange *x);
+must_use enum err exchange_record_foreign(struct exchange *x);
+
+#endif

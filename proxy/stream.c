@@ -1,0 +1,450 @@
+/* Theory of operation
+ *
+ * Reading happens in the socket's event only, writing in stream_settle() only. Three things make a
+ * stream readable without its socket being so: bytes that OpenSSL has decrypted already
+ * (SSL_has_pending), an owner that took bytes and made room, and a handshake that has just ended. For
+ * the first two stream_settle() activates the event itself.
+ *
+ * Back-pressure towards the writer has a memory: once stream_full() has said yes it says so until
+ * the queue fell to STREAM_LOW; stream_settle() then wakes the owner by activating the write event.
+ *
+ * OpenSSL may want to write in order to read and the reverse (key updates, alerts); @need keeps which
+ * event the last call asked for.
+ */
+#include "proxy/stream.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_CHUNK 16384u
+/* SSL_R_*_ALERT_*: an alert of the peer is its number plus this (SSL_AD_REASON_OFFSET). */
+#define IS_ALERT(reason) ((reason) >= SSL_AD_REASON_OFFSET)
+
+struct stream {
+	int fd;
+	SSL *ssl;
+	struct event *readable, *writable;
+	stream_wake_fn *wake;
+	void *arg;
+	struct buf in, out;
+	size_t in_taken, out_sent;
+	bool handshaking, want, ended, clean, full, held, finish, finished, aborted;
+	short need;		/* what a handshake waits for */
+	bool write_to_read;	/* reading waits for room to write */
+	enum stream_trouble trouble;
+	char why[STREAM_WHY_MAX];
+	uint64_t bytes_in, bytes_out;
+};
+
+static void fail(struct stream *s, enum stream_trouble trouble, const char *why)
+{
+	if (s->trouble != STREAM_FINE)
+		return;
+	s->trouble = trouble;
+	snprintf(s->why, sizeof(s->why), "%s", why);
+}
+
+/* What OpenSSL's error queue says, in words that name the cause. */
+static void fail_tls(struct stream *s, int ssl_error)
+{
+	unsigned long e = ERR_peek_error();
+	long verified = SSL_get_verify_result(s->ssl);
+	const char *text = ERR_reason_error_string(e);
+
+	if (s->handshaking && verified != X509_V_OK)
+		fail(s, STREAM_CERTIFICATE, X509_verify_cert_error_string(verified));
+	else if (e && ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+		fail(s, STREAM_CUT, "connection closed inside the TLS handshake");
+	else if (e && IS_ALERT(ERR_GET_REASON(e)))
+		fail(s, STREAM_ALERT, text ? text : "TLS alert");
+	else if (ssl_error == SSL_ERROR_SYSCALL)
+		fail(s, STREAM_RESET, errno ? strerror(errno) : "connection reset");
+	else
+		fail(s, STREAM_PROTOCOL, text ? text : "TLS protocol error");
+	ERR_clear_error();
+}
+
+/* ---- reading ---- */
+
+static void handshake(struct stream *s)
+{
+	int r, e;
+
+	ERR_clear_error();
+	r = SSL_do_handshake(s->ssl);
+	if (r == 1) {
+		s->handshaking = false;
+		return;
+	}
+	e = SSL_get_error(s->ssl, r);
+	if (e == SSL_ERROR_WANT_READ)
+		s->need = EV_READ;
+	else if (e == SSL_ERROR_WANT_WRITE)
+		s->need = EV_WRITE;
+	else
+		fail_tls(s, e);
+}
+
+/* 0: no bytes now. */
+static size_t read_tls(struct stream *s, char *to, size_t n)
+{
+	size_t got = 0;
+	int r, e;
+
+	ERR_clear_error();
+	errno = 0;
+	r = SSL_read_ex(s->ssl, to, n, &got);
+	if (r == 1)
+		return got;
+	e = SSL_get_error(s->ssl, r);
+	s->write_to_read = e == SSL_ERROR_WANT_WRITE;
+	if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
+		return 0;
+	if (e == SSL_ERROR_ZERO_RETURN)
+		s->clean = true;
+	else if (e == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+		s->clean = false;
+	else
+		fail_tls(s, e);
+	s->ended = true;
+	ERR_clear_error();
+	return 0;
+}
+
+static size_t read_plain(struct stream *s, char *to, size_t n)
+{
+	ssize_t got = recv(s->fd, to, n, 0);
+
+	if (got > 0)
+		return (size_t)got;
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (got < 0)
+		fail(s, STREAM_RESET, strerror(errno));
+	s->clean = got == 0;
+	s->ended = true;
+	return 0;
+}
+
+static size_t room(const struct stream *s)
+{
+	return STREAM_IN_MAX - (s->in.n - s->in_taken);
+}
+
+/* Taken bytes leave the buffer when it is empty or when their place is needed. */
+static void compact(struct buf *b, size_t *gone)
+{
+	if (*gone)
+		buf_drop(b, *gone);
+	*gone = 0;
+}
+
+static void read_some(struct stream *s)
+{
+	size_t budget = STREAM_PASS_MAX, got = 1;
+
+	compact(&s->in, &s->in_taken);
+	while (got && budget && room(s) && !s->ended && s->trouble == STREAM_FINE) {
+		size_t n = room(s) < READ_CHUNK ? room(s) : READ_CHUNK;
+		char *to;
+
+		if (n > budget)
+			n = budget;
+		to = buf_room(&s->in, n);
+		if (!to) {
+			fail(s, STREAM_OVERFLOW, "out of memory");
+			return;
+		}
+		got = s->ssl ? read_tls(s, to, n) : read_plain(s, to, n);
+		buf_grown(&s->in, got);
+		s->bytes_in += got;
+		budget -= got;
+	}
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->handshaking && s->trouble == STREAM_FINE)
+		handshake(s);
+	if (!s->handshaking && s->want && !s->ended && s->trouble == STREAM_FINE)
+		read_some(s);
+	s->wake(s->arg);
+}
+
+void stream_poll(struct stream *s)
+{
+	if (!s->handshaking && !s->ended && s->trouble == STREAM_FINE)
+		read_some(s);
+}
+
+/* ---- writing ---- */
+
+/* How many bytes went; 0: not now, or failed. */
+static size_t write_tls(struct stream *s, const char *p, size_t n)
+{
+	size_t put = 0;
+	int r, e;
+
+	ERR_clear_error();
+	errno = 0;
+	r = SSL_write_ex(s->ssl, p, n, &put);
+	if (r == 1)
+		return put;
+	e = SSL_get_error(s->ssl, r);
+	if (e != SSL_ERROR_WANT_READ && e != SSL_ERROR_WANT_WRITE)
+		fail_tls(s, e);
+	ERR_clear_error();
+	return 0;
+}
+
+static size_t write_plain(struct stream *s, const char *p, size_t n)
+{
+	ssize_t put = send(s->fd, p, n, MSG_NOSIGNAL);
+
+	if (put >= 0)
+		return (size_t)put;
+	if (errno != EAGAIN && errno != EINTR)
+		fail(s, STREAM_RESET, strerror(errno));
+	return 0;
+}
+
+static void flush(struct stream *s)
+{
+	size_t put = 1;
+
+	if (s->out.failed)
+		fail(s, STREAM_OVERFLOW, "too much queued");
+	while (put && stream_queued(s) && s->trouble == STREAM_FINE) {
+		const char *p = s->out.p + s->out_sent;
+
+		put = s->ssl ? write_tls(s, p, stream_queued(s)) : write_plain(s, p, stream_queued(s));
+		s->out_sent += put;
+		s->bytes_out += put;
+	}
+	if (s->out_sent && stream_queued(s) == 0) {
+		explicit_bzero(s->out.p, s->out.n);
+		s->out.n = s->out_sent = 0;
+	} else if (s->out_sent > STREAM_LOW) {
+		compact(&s->out, &s->out_sent);
+	}
+}
+
+static void end_writing(struct stream *s)
+{
+	if (s->ssl) {
+		ERR_clear_error();
+		(void)SSL_shutdown(s->ssl);
+		ERR_clear_error();
+	}
+	shutdown(s->fd, SHUT_WR);
+	s->finished = true;
+}
+
+static void set_interest(struct event *e, bool on)
+{
+	if (on)
+		event_add(e, NULL);
+	else
+		event_del(e);
+}
+
+void stream_settle(struct stream *s)
+{
+	bool dead, reads, writes;
+
+	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
+		flush(s);
+		if (s->finish && !s->finished && stream_queued(s) == 0 && s->trouble == STREAM_FINE)
+			end_writing(s);
+		if (s->trouble != STREAM_FINE)
+			event_active(s->writable, EV_WRITE, 0);
+	}
+	dead = s->trouble != STREAM_FINE || s->aborted;
+	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
+	writes = s->handshaking ? s->need == EV_WRITE
+				: (stream_queued(s) > 0 && !s->held) || s->write_to_read;
+	set_interest(s->readable, !dead && reads);
+	set_interest(s->writable, !dead && writes);
+	if (!dead && !s->handshaking && reads && s->ssl && SSL_has_pending(s->ssl))
+		event_active(s->readable, EV_READ, 0);
+	if (s->full && stream_queued(s) <= STREAM_LOW) {
+		s->full = false;
+		event_active(s->writable, EV_WRITE, 0);
+	}
+}
+
+struct buf *stream_out(struct stream *s)
+{
+	return &s->out;
+}
+
+size_t stream_queued(const struct stream *s)
+{
+	return s->out.n - s->out_sent;
+}
+
+bool stream_full(struct stream *s)
+{
+	if (stream_queued(s) >= STREAM_HIGH)
+		s->full = true;
+	return s->full;
+}
+
+void stream_hold(struct stream *s, bool hold)
+{
+	s->held = hold;
+}
+
+void stream_finish(struct stream *s)
+{
+	s->finish = true;
+}
+
+bool stream_finished(const struct stream *s)
+{
+	return s->finished || s->aborted || s->trouble != STREAM_FINE;
+}
+
+void stream_abort(struct stream *s)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	s->aborted = true;
+	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+/* ---- what is known of it ---- */
+
+struct str stream_in(const struct stream *s)
+{
+	return str_from(buf_str(&s->in), s->in_taken);
+}
+
+void stream_take(struct stream *s, size_t n)
+{
+	s->in_taken += n;
+	if (s->in_taken == s->in.n)
+		s->in_taken = s->in.n = 0;
+}
+
+void stream_want(struct stream *s, bool more)
+{
+	s->want = more;
+}
+
+bool stream_ended(const struct stream *s, bool *clean)
+{
+	*clean = s->clean && s->trouble == STREAM_FINE;
+	return s->ended;
+}
+
+bool stream_handshaking(const struct stream *s)
+{
+	return s->handshaking;
+}
+
+bool stream_failed(const struct stream *s)
+{
+	return s->trouble != STREAM_FINE;
+}
+
+enum stream_trouble stream_trouble(const struct stream *s)
+{
+	return s->trouble;
+}
+
+const char *stream_why(const struct stream *s)
+{
+	return s->why;
+}
+
+SSL *stream_ssl(const struct stream *s)
+{
+	return s->ssl;
+}
+
+int stream_fd(const struct stream *s)
+{
+	return s->fd;
+}
+
+uint64_t stream_bytes_in(const struct stream *s)
+{
+	return s->bytes_in;
+}
+
+uint64_t stream_bytes_out(const struct stream *s)
+{
+	return s->bytes_out;
+}
+
+/* ---- life ---- */
+
+struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake, void *arg)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	int on = 1;
+
+	if (!s) {
+		close(fd);
+		return NULL;
+	}
+	s->fd = fd;
+	s->wake = wake;
+	s->arg = arg;
+	s->want = true;
+	buf_init(&s->in, STREAM_IN_MAX + READ_CHUNK);
+	buf_init(&s->out, STREAM_OUT_MAX);
+	/* Small answers go at once; what is large fills segments anyway. */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	s->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_event, s);
+	s->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_event, s);
+	if (!s->readable || !s->writable) {
+		stream_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void stream_free(struct stream *s)
+{
+	if (!s)
+		return;
+	if (s->readable)
+		event_free(s->readable);
+	if (s->writable)
+		event_free(s->writable);
+	SSL_free(s->ssl);
+	close(s->fd);
+	buf_wipe(&s->in);
+	buf_wipe(&s->out);
+	free(s);
+}
+
+void stream_set_wake(struct stream *s, stream_wake_fn *wake, void *arg)
+{
+	s->wake = wake;
+	s->arg = arg;
+}
+
+void stream_start_tls(struct stream *s, SSL *ssl)
+{
+	s->ssl = ssl;
+	s->in.n = s->in_taken = 0;
+	s->handshaking = true;
+	/* The first call needs no event: a client speaks first, a server has the hello already. */
+	s->need = EV_READ;
+	event_active(s->writable, EV_WRITE, 0);
+}

@@ -1,0 +1,291 @@
+/* Theory of operation
+ *
+ * OpenSSL opens files and fetches providers when it first needs them. A confined worker cannot, so
+ * tls_trust_new() uses everything once: it makes a throw-away certificate for the worker's own key
+ * and runs one whole handshake of each protocol version between its two contexts in memory. What
+ * that loaded (providers, the random source, key exchange groups, error strings) stays loaded.
+ *
+ * The trust store is one PEM bundle read whole into the context's X509_STORE; no hashed folder is
+ * registered, so no lookup can want a file later.
+ */
+#include "proxy/tls_trust.h"
+
+#include <openssl/err.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+
+#include "proxy/tls_io.h"
+
+#define PATH_TEXT_MAX 4096
+#define WARM_UP_ROUNDS 16
+
+struct tls_trust {
+	SSL_CTX *client, *server;
+	EVP_PKEY *key;
+	unsigned char *spki;
+	int spki_n;
+};
+
+/* What is offered to origins and taken from boxes. */
+static const unsigned char alpn_http1[] = "\x08http/1.1";
+#define ALPN_HTTP1_N (sizeof(alpn_http1) - 1)
+
+bool tls_trust_speaks(struct str alpn)
+{
+	struct str mine = str_n((const char *)alpn_http1, ALPN_HTTP1_N);
+
+	if (alpn.n == 0)
+		return true;
+	while (alpn.n) {
+		size_t n = (size_t)(unsigned char)alpn.p[0] + 1;
+
+		if (n > alpn.n)
+			return false;
+		if (str_eq(str_n(alpn.p, n), mine))
+			return true;
+		alpn = str_from(alpn, n);
+	}
+	return false;
+}
+
+static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n,
+		       const unsigned char *in, unsigned int in_n, void *arg)
+{
+	(void)ssl;
+	(void)arg;
+	if (!tls_trust_speaks(str_n((const char *)in, in_n)))
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*out = alpn_http1 + 1;
+	*out_n = ALPN_HTTP1_N - 1;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static SSL_CTX *make_ctx(const SSL_METHOD *method)
+{
+	SSL_CTX *ctx = SSL_CTX_new(method);
+
+	if (!ctx)
+		return NULL;
+	SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				      SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_num_tickets(ctx, 0);
+	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {
+		SSL_CTX_free(ctx);
+		return NULL;
+	}
+	return ctx;
+}
+
+static bool load_store(SSL_CTX *ctx, bool trust_system, const struct str_list *files, const char **why)
+{
+	*why = "the system's trust store cannot be read";
+	if (trust_system && !SSL_CTX_load_verify_file(ctx, TLS_SYSTEM_STORE))
+		return false;
+	*why = "an added trust file cannot be read";
+	for (size_t i = 0; i < files->n; i++) {
+		char path[PATH_TEXT_MAX];
+
+		if (files->v[i].n >= sizeof(path))
+			return false;
+		memcpy(path, files->v[i].p, files->v[i].n);
+		path[files->v[i].n] = '\0';
+		if (!SSL_CTX_load_verify_file(ctx, path))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the warm-up ---- */
+
+static X509 *throw_away_certificate(EVP_PKEY *key)
+{
+	X509 *cert = X509_new();
+
+	if (cert && X509_set_version(cert, X509_VERSION_3) &&
+	    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1) &&
+	    X509_gmtime_adj(X509_getm_notBefore(cert), 0) &&
+	    X509_gmtime_adj(X509_getm_notAfter(cert), 60) && X509_set_pubkey(cert, key) &&
+	    X509_sign(cert, key, EVP_sha256()))
+		return cert;
+	X509_free(cert);
+	return NULL;
+}
+
+/* Both ends in turn until both are through, then a byte each way. */
+static bool shake(SSL *client, SSL *server)
+{
+	char byte = 'x';
+
+	for (int i = 0; i < WARM_UP_ROUNDS && !(SSL_is_init_finished(client) && SSL_is_init_finished(server)); i++) {
+		(void)SSL_do_handshake(client);
+		(void)SSL_do_handshake(server);
+	}
+	return SSL_is_init_finished(client) && SSL_is_init_finished(server) &&
+	       SSL_write(client, &byte, 1) == 1 && SSL_read(server, &byte, 1) == 1 &&
+	       SSL_write(server, &byte, 1) == 1 && SSL_read(client, &byte, 1) == 1;
+}
+
+static bool warm_up(struct tls_trust *t, X509 *cert, int version)
+{
+	SSL *client = SSL_new(t->client), *server = SSL_new(t->server);
+	BIO *a = NULL, *b = NULL;
+	bool ok = false;
+
+	if (!client || !server || !BIO_new_bio_pair(&a, 0, &b, 0))
+		goto out;
+	SSL_set_bio(client, a, a);
+	SSL_set_bio(server, b, b);
+	SSL_set_connect_state(client);
+	SSL_set_accept_state(server);
+	SSL_set_verify(client, SSL_VERIFY_NONE, NULL);
+	ok = SSL_set_max_proto_version(client, version) && SSL_use_certificate(server, cert) &&
+	     SSL_use_PrivateKey(server, t->key) && shake(client, server);
+	SSL_set_quiet_shutdown(client, 1);
+	SSL_set_quiet_shutdown(server, 1);
+out:
+	SSL_free(client);
+	SSL_free(server);
+	ERR_clear_error();
+	return ok;
+}
+
+static bool use_everything_once(struct tls_trust *t)
+{
+	X509 *cert = throw_away_certificate(t->key);
+	unsigned char random[16];
+	bool ok = cert && RAND_bytes(random, sizeof(random)) == 1 && warm_up(t, cert, TLS1_3_VERSION) &&
+		  warm_up(t, cert, TLS1_2_VERSION);
+
+	X509_free(cert);
+	return ok;
+}
+
+/* ---- life ---- */
+
+struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files, const char **why)
+{
+	struct tls_trust *t = calloc(1, sizeof(*t));
+
+	*why = "out of memory";
+	if (!t)
+		return NULL;
+	OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
+	t->client = make_ctx(TLS_client_method());
+	t->server = make_ctx(TLS_server_method());
+	t->key = EVP_EC_gen("P-256");
+	t->spki_n = t->key ? i2d_PUBKEY(t->key, &t->spki) : -1;
+	if (!t->client || !t->server || t->spki_n <= 0)
+		goto fail;
+	if (!load_store(t->client, trust_system, files, why))
+		goto fail;
+	*why = "the TLS library does not work";
+	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, NULL);
+	if (SSL_CTX_set_alpn_protos(t->client, alpn_http1, ALPN_HTTP1_N) != 0 || !use_everything_once(t))
+		goto fail;
+	return t;
+fail:
+	ERR_clear_error();
+	tls_trust_free(t);
+	return NULL;
+}
+
+void tls_trust_free(struct tls_trust *t)
+{
+	if (!t)
+		return;
+	SSL_CTX_free(t->client);
+	SSL_CTX_free(t->server);
+	EVP_PKEY_free(t->key);
+	OPENSSL_free(t->spki);
+	free(t);
+}
+
+struct str tls_trust_public_key(const struct tls_trust *t)
+{
+	return str_n((const char *)t->spki, (size_t)t->spki_n);
+}
+
+/* ---- one connection's ---- */
+
+static SSL *over(SSL_CTX *ctx, int fd, struct str first)
+{
+	SSL *ssl = SSL_new(ctx);
+	BIO *bio = tls_io_new(fd, first);
+
+	if (!ssl || !bio) {
+		SSL_free(ssl);
+		BIO_free(bio);
+		return NULL;
+	}
+	SSL_set_bio(ssl, bio, bio);
+	return ssl;
+}
+
+/* Which certificate will do. The name as SNI too, but never an address (RFC 6066 3). */
+static bool expect_name(SSL *ssl, struct str name, bool literal)
+{
+	X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+	char text[256];
+
+	if (name.n == 0 || name.n >= sizeof(text))
+		return false;
+	memcpy(text, name.p, name.n);
+	text[name.n] = '\0';
+	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+						       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+	if (literal)
+		return X509_VERIFY_PARAM_set1_ip_asc(param, text) == 1;
+	return X509_VERIFY_PARAM_set1_host(param, text, name.n) == 1 && SSL_set_tlsext_host_name(ssl, text);
+}
+
+SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd)
+{
+	SSL *ssl = over(t->client, fd, STR_NONE);
+
+	if (!ssl)
+		return NULL;
+	if (!expect_name(ssl, name, literal)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	SSL_set_connect_state(ssl);
+	return ssl;
+}
+
+SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first)
+{
+	const unsigned char *der = (const unsigned char *)leaf.p;
+	X509 *cert = d2i_X509(NULL, &der, (long)leaf.n);
+	SSL *ssl = cert ? over(t->server, fd, first) : NULL;
+
+	if (ssl && SSL_use_certificate(ssl, cert) == 1 && SSL_use_PrivateKey(ssl, t->key) == 1) {
+		SSL_set_accept_state(ssl);
+	} else {
+		SSL_free(ssl);
+		ssl = NULL;
+	}
+	X509_free(cert);
+	ERR_clear_error();
+	return ssl;
+}
+
+void tls_trust_fingerprint(SSL *ssl, char out[TLS_FINGERPRINT_HEX + 1])
+{
+	static const char hex[] = "0123456789abcdef";
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned int n = 0;
+	X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	out[0] = '\0';
+	if (!cert || !X509_digest(cert, EVP_sha256(), digest, &n) || n * 2 != TLS_FINGERPRINT_HEX)
+		return;
+	for (unsigned int i = 0; i < n; i++) {
+		out[2 * i] = hex[digest[i] >> 4];
+		out[2 * i + 1] = hex[digest[i] & 15];
+	}
+	out[TLS_FINGERPRINT_HEX] = '\0';
+}
