@@ -1,10 +1,9 @@
 #include "proxy/cmd_run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,46 +112,33 @@ static bool folder_ok(const char *option, const char *path)
 	return false;
 }
 
-/* Every folder above the file, private to its owner where we make it. */
-static void make_folders(const char *path)
-{
-	char *copy = strdup(path);
-
-	if (!copy)
-		return;
-	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(copy, 0700);
-		*slash = '/';
-	}
-	free(copy);
-}
-
 static int open_log(const char *path)
 {
-	int fd;
+	int fd = -1;
 
-	make_folders(path);
-	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
+	if (log_path_open(path, &fd) != OK)
 		fprintf(stderr, "exeat run: the audit log %s: %s; nothing is run without one\n", path,
 			strerror(errno));
 	return fd;
 }
 
 /* --log, else the settings', else the default place. */
-static char *log_path(const struct options *o, const struct settings *s)
+static bool log_path(const struct options *o, const struct settings *s, char out[PATH_MAX])
 {
+	if (!o->log && !s->log_path.n && log_default_path(out, PATH_MAX) != OK) {
+		fprintf(stderr, "exeat run: no place for the audit log: HOME is not set; name one with --log\n");
+		return false;
+	}
 	if (o->log)
-		return strdup(o->log);
-	if (s->log_path.n)
-		return strndup(s->log_path.p, s->log_path.n);
-	return log_default_path();
+		snprintf(out, PATH_MAX, "%s", o->log);
+	else if (s->log_path.n)
+		snprintf(out, PATH_MAX, "%.*s", STR_ARG(s->log_path));
+	return true;
 }
 
 static int run(const struct options *o, const struct settings *settings, char **command)
 {
-	char name[32], *log = log_path(o, settings);
+	char name[32], log[PATH_MAX];
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
@@ -165,7 +151,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 	if (!reader_compile(o->policy, settings, &spec.policy, &warnings))
 		goto out;
 	status = RUN_FAILED;
-	spec.log = log ? open_log(log) : -1;
+	if (log_path(o, settings, log))
+		spec.log = open_log(log);
 	if (spec.log >= 0)
 		status = supervisor_run(&spec);
 out:
@@ -173,7 +160,6 @@ out:
 		close(spec.policy);
 	if (spec.log >= 0)
 		close(spec.log);
-	free(log);
 	return status;
 }
 

@@ -101,6 +101,7 @@ const struct confine_rule confine_rules[] = {
 	ALLOW_IF(newfstatat, ALL, HAS(3, AT_EMPTY_PATH, AT_EMPTY_PATH)),
 	ALLOW(lseek, S | B | R | P),
 	ALLOW(pread64, S | B | R | P),
+	ALLOW(pwrite64, P),
 	FCNTL(ALL, F_GETFD),
 	FCNTL(ALL, F_SETFD),
 	FCNTL(ALL, F_GETFL),
