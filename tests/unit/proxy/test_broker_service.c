@@ -241,6 +241,17 @@ static void a_flood_of_refusals_is_counted_into_few_records(void **state)
 	box_free(b);
 }
 
+static void refusals_that_were_counted_are_told_when_the_sandbox_ends(void **state)
+{
+	struct box *b = box_new(1, false);
+
+	(void)state;
+	for (int i = 0; i < REFUSALS_PER_SECOND + 7; i++)
+		assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/"), GRANT_NO_TICKET);
+	box_free(b);
+	LOGGED("\"suppressed\":7");
+}
+
 static void a_flood_of_grants_costs_its_sandbox_only(void **state)
 {
 	struct box *b = box_new(1, false), *other = box_new(2, false);
@@ -569,6 +580,7 @@ int main(void)
 		CASE(a_secret_stays_inside_both_bounds),
 		CASE(when_the_log_takes_no_record_no_value_goes_out),
 		CASE(a_flood_of_refusals_is_counted_into_few_records),
+		CASE(refusals_that_were_counted_are_told_when_the_sandbox_ends),
 		CASE(a_flood_of_grants_costs_its_sandbox_only),
 		CASE(past_the_ticket_limit_the_connection_has_no_grants_and_the_others_do),
 		CASE(a_dialer_that_breaks_the_rules_loses_its_word),
