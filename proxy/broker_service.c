@@ -15,7 +15,7 @@
  * secret, in the edit and in the channel's packet, each wiped when it is done with.
  *
  * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are counted and
- * the count is in its next record (suppressed), past GRANTS_PER_SECOND it gets none until the second is
+ * the count is in its next or last record (suppressed), past GRANTS_PER_SECOND it gets none until the second is
  * over. One that does not read its answers is ended by its full queue (CHANNEL_QUEUE_MAX).
  *
  * Leaves: only for a name that the policy could allow with nothing but the name known, or with
@@ -84,25 +84,6 @@ static void sandbox_free(struct sandbox *s)
 	buf_free(&s->ca_der);
 	buf_free(&s->spki);
 	free(s);
-}
-
-static void sandbox_end(struct sandbox *s)
-{
-	struct broker *b = s->broker;
-	struct sandbox **at = &b->first;
-
-	while (*at != s)
-		at = &(*at)->next;
-	*at = s->next;
-	b->n--;
-	sandbox_free(s);
-}
-
-/* An answer that does not go out ends the sandbox's state: its worker is gone or reads nothing. */
-static void answer(struct sandbox *s, uint16_t type, const void *msg)
-{
-	if (channel_send(s->worker, type, msg, NULL, 0) != OK)
-		sandbox_end(s);
 }
 
 /* ---- records ---- */
@@ -175,6 +156,37 @@ static void record_refusal(struct sandbox *s, const struct grant *g)
 	second->refusals++;
 	if (write_record(s, g) != OK)
 		second->suppressed++;
+}
+
+/* What was counted and no record has told yet. */
+static void record_rest(struct sandbox *s)
+{
+	const struct grant g = { .status = GRANT_DENIED, .why = "refusals not recorded one by one" };
+
+	if (s->second.suppressed)
+		write_record(s, &g);
+}
+
+/* ---- the end of a sandbox ---- */
+
+static void sandbox_end(struct sandbox *s)
+{
+	struct broker *b = s->broker;
+	struct sandbox **at = &b->first;
+
+	record_rest(s);
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	b->n--;
+	sandbox_free(s);
+}
+
+/* An answer that does not go out ends the sandbox's state: its worker is gone or reads nothing. */
+static void answer(struct sandbox *s, uint16_t type, const void *msg)
+{
+	if (channel_send(s->worker, type, msg, NULL, 0) != OK)
+		sandbox_end(s);
 }
 
 /* ---- grants ---- */

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static void assert_puts(const struct credential_info *c, const char *secret, con
 	assert_int_equal(credential_edit(c, s, &e), OK);
 	assert_true(str_eq(e.field, c->header));
 	assert_true(str_eq(buf_str(&e.value), str_of(want)));
-	assert_int_equal(e.n_patterns, pattern ? 2 : 1);
+	assert_int_equal(e.n_patterns, pattern ? 5 : 4);
 	assert_true(str_eq(buf_str(&e.patterns[0]), str_of(secret)));
 	if (pattern)
 		assert_true(str_eq(buf_str(&e.patterns[1]), str_of(pattern)));
@@ -113,6 +114,59 @@ static void a_user_with_a_colon_is_refused(void **state)
 	secret_free(s);
 }
 
+/* RFC 4648 4, written out: a reference that looks at one bit after the other. */
+static char base64_at(struct str bytes, size_t i)
+{
+	unsigned v = 0;
+
+	for (size_t bit = 6 * i; bit < 6 * i + 6; bit++) {
+		unsigned c = bit / 8 < bytes.n ? (unsigned char)bytes.p[bit / 8] : 0u;
+
+		v = v << 1 | (c >> (7 - bit % 8) & 1u);
+	}
+	return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[v];
+}
+
+static bool found_in_base64_of(struct str text, const struct credential_edit *e)
+{
+	char encoded[256];
+	size_t n = (text.n * 8 + 5) / 6;
+
+	for (size_t i = 0; i < n; i++)
+		encoded[i] = base64_at(text, i);
+	for (size_t k = 1; k < e->n_patterns; k++)
+		if (memmem(encoded, n, e->patterns[k].p, e->patterns[k].n))
+			return true;
+	return false;
+}
+
+static void the_value_is_looked_for_in_base64_wherever_it_stands(void **state)
+{
+	const struct credential_info c = { .kind = CREDENTIAL_BEARER, .header = STR("authorization") };
+
+	(void)state;
+	for (size_t n = SECRET_MIN; n < SECRET_MIN + 4; n++) {
+		char secret[16] = "s3cret-to~en";
+		struct credential_edit e;
+		struct secret *s;
+
+		secret[n] = '\0';
+		s = secret_of(secret);
+		assert_int_equal(credential_edit(&c, s, &e), OK);
+		for (size_t before = 0; before < 9; before++) {
+			for (size_t after = 0; after < 4; after++) {
+				char text[64];
+				int len = snprintf(text, sizeof(text), "%.*s%s%.*s", (int)before, "\x7fser:name",
+						   secret, (int)after, "}\xff,");
+
+				assert_true(found_in_base64_of(str_n(text, (size_t)len), &e));
+			}
+		}
+		credential_edit_wipe(&e);
+		secret_free(s);
+	}
+}
+
 static void the_longest_secret_fits_each_kind_and_more_is_a_limit(void **state)
 {
 	struct credential_info c = { .kind = CREDENTIAL_BASIC, .header = STR("authorization"),
@@ -134,6 +188,7 @@ static void the_longest_secret_fits_each_kind_and_more_is_a_limit(void **state)
 	assert_int_equal(credential_edit(&c, s, &e), ERR_LIMIT);
 	c.kind = CREDENTIAL_BEARER;
 	assert_int_equal(credential_edit(&c, s, &e), OK);
+	assert_int_equal(e.n_patterns, 1);	/* over CREDENTIAL_ENCODED_MAX */
 	credential_edit_wipe(&e);
 	memcpy(big, "{}", 2);
 	c.kind = CREDENTIAL_HEADER;
@@ -153,6 +208,7 @@ int main(void)
 		cmocka_unit_test(a_format_without_a_place_for_the_value_is_refused),
 		cmocka_unit_test(basic_encodes_user_and_value_in_each_alignment),
 		cmocka_unit_test(a_user_with_a_colon_is_refused),
+		cmocka_unit_test(the_value_is_looked_for_in_base64_wherever_it_stands),
 		cmocka_unit_test(the_longest_secret_fits_each_kind_and_more_is_a_limit),
 	};
 

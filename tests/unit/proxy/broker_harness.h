@@ -25,13 +25,14 @@
 
 #define ROUNDS 200
 #define SEEN_MAX (1u << 20)
+#define SEEN_PATTERNS 16
 
 /* What the worker was answered last. */
 struct seen {
 	unsigned leaves, grants, closed;
 	struct msg_leaf_is leaf;
 	struct msg_granted granted;
-	struct buf der, credential, field, value, patterns[4];
+	struct buf der, credential, field, value, patterns[SEEN_PATTERNS];
 	size_t n_patterns;
 };
 
@@ -174,7 +175,7 @@ static void box_free(struct box *b)
 	buf_free(&s->credential);
 	buf_free(&s->field);
 	buf_free(&s->value);
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < SEEN_PATTERNS; i++)
 		buf_free(&s->patterns[i]);
 	free(b);
 	settle();

@@ -29,7 +29,7 @@ static void a_grant_carries_field_value_and_pattern(void **state)
 	assert_true(str_eq(buf_str(&b->seen.credential), STR("api")));
 	assert_true(str_eq(buf_str(&b->seen.field), STR("authorization")));
 	assert_true(str_eq(buf_str(&b->seen.value), STR("Bearer " MADE_SECRET)));
-	assert_int_equal(b->seen.n_patterns, 1);
+	assert_int_equal(b->seen.n_patterns, 4);
 	assert_true(str_eq(buf_str(&b->seen.patterns[0]), STR(MADE_SECRET)));
 	LOGGED("\"kind\":\"credential\"", "\"event\":\"granted\"",
 	       "\"credential\":\"api\"", "\"destination\":\"api.test\"", "\"rule\":\"api-read\"",
@@ -45,7 +45,7 @@ static void basic_is_looked_for_as_base64_too(void **state)
 	tell_ticket(b, 1, "basic.test", 443);
 	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/"), GRANT_OK);
 	assert_true(str_eq(buf_str(&b->seen.value), STR("Basic dTpzM2NyZXQtdG9rZW4tdmFsdWU=")));
-	assert_int_equal(b->seen.n_patterns, 2);
+	assert_int_equal(b->seen.n_patterns, 5);
 	assert_true(str_eq(buf_str(&b->seen.patterns[1]), STR("dTpzM2NyZXQtdG9rZW4tdmFsdWU")));
 	box_free(b);
 	LOGGED("granted");
@@ -239,6 +239,17 @@ static void a_flood_of_refusals_is_counted_into_few_records(void **state)
 	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/"), GRANT_NO_TICKET);
 	LOGGED("\"suppressed\":10");
 	box_free(b);
+}
+
+static void refusals_that_were_counted_are_told_when_the_sandbox_ends(void **state)
+{
+	struct box *b = box_new(1, false);
+
+	(void)state;
+	for (int i = 0; i < REFUSALS_PER_SECOND + 7; i++)
+		assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/"), GRANT_NO_TICKET);
+	box_free(b);
+	LOGGED("\"suppressed\":7");
 }
 
 static void a_flood_of_grants_costs_its_sandbox_only(void **state)
@@ -569,6 +580,7 @@ int main(void)
 		CASE(a_secret_stays_inside_both_bounds),
 		CASE(when_the_log_takes_no_record_no_value_goes_out),
 		CASE(a_flood_of_refusals_is_counted_into_few_records),
+		CASE(refusals_that_were_counted_are_told_when_the_sandbox_ends),
 		CASE(a_flood_of_grants_costs_its_sandbox_only),
 		CASE(past_the_ticket_limit_the_connection_has_no_grants_and_the_others_do),
 		CASE(a_dialer_that_breaks_the_rules_loses_its_word),
