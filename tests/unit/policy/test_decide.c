@@ -314,6 +314,20 @@ static void literals_are_told_one_by_one(void **state)
 	policy_free(p);
 }
 
+static void literals_of_a_whole_stack_end_at_the_limit(void **state)
+{
+	const struct test_rule rule = { .id = "r", .addresses = { LIST("203.0.112.0/20") },
+					.ports = { LIST("1") } };
+	int fds[] = { make_image(&rule, 1), make_image(&rule, 1) };
+	struct policy *p = map_images(fds, 2);
+	struct seen all = { 0 };
+
+	(void)state;
+	policy_literals(p, see, &all);
+	assert_int_equal(all.n, POLICY_LITERALS_MAX);
+	policy_free(p);
+}
+
 static void one_rule_is_asked_matcher_by_matcher(void **state)
 {
 	const struct test_rule rules[] = {
@@ -722,6 +736,7 @@ int main(void)
 		cmocka_unit_test(path_rules_are_known_by_host),
 		cmocka_unit_test(a_name_resolves_into_a_private_range_only_where_a_rule_says_so),
 		cmocka_unit_test(literals_are_told_one_by_one),
+		cmocka_unit_test(literals_of_a_whole_stack_end_at_the_limit),
 		cmocka_unit_test(one_rule_is_asked_matcher_by_matcher),
 		cmocka_unit_test(a_second_evaluator_agrees_on_drawn_policies),
 		cmocka_unit_test(a_step_with_fewer_facts_never_contradicts_a_later_one),
