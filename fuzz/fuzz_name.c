@@ -36,7 +36,7 @@ static void check_authority(struct str text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	/* A copy of its own, so that a byte read behind the end is seen. */
-	char *copy = malloc(n ? n : 1);
+	char *copy = calloc(1, n ? n : 1);
 	struct str text = str_n(copy, n);
 	struct name name;
 

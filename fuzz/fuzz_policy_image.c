@@ -1,4 +1,4 @@
-/* Policy images: bytes as a hostile compiler could send them. What is taken can be asked anything. */
+/* Policy images: bytes as a hostile compiler could send. What is taken can be asked anything. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

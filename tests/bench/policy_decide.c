@@ -1,5 +1,5 @@
-/* What a decision costs: nanoseconds of processor time a call, for a host that a rule names and one that none does,
- * by number of rules (one host each) and for one rule with a million hosts. */
+/* What a decision costs: nanoseconds of processor time a call, for a host that a rule names and one
+ * that none does, by number of rules (one host each) and for one rule with a million hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -40,7 +40,8 @@ static struct build_rule https_rule(const struct str *hosts, size_t n)
 
 	return (struct build_rule){ .id = STR("rule"), .line = 1, .hosts = hosts, .n_hosts = n,
 				    .ports = &https, .n_ports = 1, .protos = PROTO_HTTPS,
-				    .methods = methods, .n_methods = 2, .paths = paths, .n_paths = 2,
+				    .methods = methods, .n_methods = 2, .paths = paths,
+				    .n_paths = 2,
 				    .credential = NO_CREDENTIAL };
 }
 
@@ -73,7 +74,8 @@ static void add_hosts(struct policy_build *b, unsigned n)
 	free(text);
 }
 
-static double time_calls(const struct policy *p, const char *kind, unsigned n, enum verdict expected)
+static double time_calls(const struct policy *p, const char *kind, unsigned n,
+			 enum verdict expected)
 {
 	char (*texts)[NAME_ROOM] = calloc(NAMES, sizeof(*texts));
 	struct str *names = calloc(NAMES, sizeof(*names));

@@ -13,7 +13,8 @@ struct tally {
 
 static void complain(struct tally *t, const char *input, struct str got, const char *expected)
 {
-	printf("%s: got %.*s, expected %s\n", input, STR_ARG(got), expected ? expected : "a failure");
+	printf("%s: got %.*s, expected %s\n", input, STR_ARG(got),
+	       expected ? expected : "a failure");
 	t->wrong++;
 }
 
@@ -22,7 +23,8 @@ static bool same_name(struct str got, const char *expected)
 {
 	struct name name;
 
-	return expected && name_canon(str_of(expected), &name) == NAME_OK && str_eq(name_str(&name), got);
+	return expected && name_canon(str_of(expected), &name) == NAME_OK &&
+	       str_eq(name_str(&name), got);
 }
 
 static void check_host(struct tally *t, struct str host, const char *expected)
@@ -117,7 +119,8 @@ static json_t *load(const char *dir, const char *file)
 		root = json_loadb(text.p, text.n - 1, JSON_ALLOW_NUL, &error);
 	}
 	if (!root)
-		fprintf(stderr, "%s: %s\n", path, f && !text.failed ? error.text : "cannot be read");
+		fprintf(stderr, "%s: %s\n", path,
+			f && !text.failed ? error.text : "cannot be read");
 	buf_free(&text);
 	return root;
 }
