@@ -26,7 +26,7 @@ static_assert(HOST_ANY == NAMED_KINDS, "kinds with a name come first");
 struct entry {
 	struct image_span name;
 	uint32_t count[NAMED_KINDS];
-	uint32_t last_rule[NAMED_KINDS];	/* plus one: a rule that says a host twice says it once */
+	uint32_t last_rule[NAMED_KINDS];	/* plus one: twice in one rule is once */
 };
 
 struct mention {
@@ -112,7 +112,8 @@ static int compare_ranges(const void *left, const void *right)
 }
 
 /* Sorted, and without those that lie in another: ranges are nested or apart, nothing else. */
-static struct image_span put_ranges(struct policy_build *b, const struct addr_range *ranges, size_t n)
+static struct image_span put_ranges(struct policy_build *b, const struct addr_range *ranges,
+				    size_t n)
 {
 	struct image_span at = { count_in(b, SECTION_RANGES), 0 };
 	struct addr_range *sorted, *last = NULL;
@@ -407,7 +408,7 @@ static void place_entries(const struct policy_build *b, uint32_t seed, uint32_t 
 	}
 }
 
-/* Hosts in their places, each with its lists' place in the refs; returns how many refs there are. */
+/* Hosts in their places, each with its lists' place in the refs; returns how many those are. */
 static uint32_t lay_hosts(const struct policy_build *b, const uint32_t *place,
 			  struct image_host *hosts)
 {
@@ -435,9 +436,11 @@ static void lay_refs(const struct policy_build *b, const uint32_t *place,
 	const struct mention *m = (const struct mention *)(const void *)b->mentions.p;
 
 	for (uint32_t i = 0; i < entry_count(b); i++) {
-		next[NAMED_KINDS * i + HOST_EXACT] = hosts[i].first;
-		next[NAMED_KINDS * i + HOST_ONE] = hosts[i].first + hosts[i].n_exact;
-		next[NAMED_KINDS * i + HOST_MANY] = hosts[i].first + hosts[i].n_exact + hosts[i].n_one;
+		uint32_t *cursor = next + NAMED_KINDS * i;
+
+		cursor[HOST_EXACT] = hosts[i].first;
+		cursor[HOST_ONE] = cursor[HOST_EXACT] + hosts[i].n_exact;
+		cursor[HOST_MANY] = cursor[HOST_ONE] + hosts[i].n_one;
 	}
 	for (size_t i = 0; i < b->mentions.n / sizeof(*m); i++)
 		refs[next[NAMED_KINDS * place[m[i].entry] + m[i].kind]++] = m[i].rule;
@@ -445,7 +448,8 @@ static void lay_refs(const struct policy_build *b, const uint32_t *place,
 
 static struct image_span append_refs(struct policy_build *b, const struct buf *list)
 {
-	struct image_span at = { count_in(b, SECTION_REFS), (uint32_t)(list->n / sizeof(uint32_t)) };
+	uint32_t n = (uint32_t)(list->n / sizeof(uint32_t));
+	struct image_span at = { count_in(b, SECTION_REFS), n };
 
 	if (list->n)
 		put(b, &b->section[SECTION_REFS], list->p, list->n);
@@ -537,7 +541,8 @@ static enum err write_sealed(int memfd, const char *block, size_t n)
 
 enum err policy_build_finish(struct policy_build *b, int memfd)
 {
-	struct image_header h = { .version = IMAGE_VERSION, .file = b->file, .explain = b->explain };
+	struct image_header h = { .version = IMAGE_VERSION, .file = b->file,
+				  .explain = b->explain };
 	struct image im;
 	char *block;
 	enum err e;

@@ -9,7 +9,7 @@
  *             where a value is none that policy_map() would take. After one only
  *             policy_build_free() is left to call.
  * Digest      the same calls give the same bytes.
- * Tests       tests/unit/policy/test_image.c
+ * Tests       tests/unit/policy/test_build.c
  */
 #ifndef POLICY_BUILD_H
 #define POLICY_BUILD_H

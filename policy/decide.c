@@ -88,7 +88,8 @@ static enum answer ask_target(const struct image *im, const struct image_rule *r
 	return hosts ? ask_hosts(r, f, listed) : ANSWER_YES;
 }
 
-static enum answer ask_port(const struct image *im, const struct image_rule *r, const struct facts *f)
+static enum answer ask_port(const struct image *im, const struct image_rule *r,
+			    const struct facts *f)
 {
 	if (r->ports.count == 0)
 		return ANSWER_YES;
@@ -120,7 +121,8 @@ static enum answer ask_method(const struct image *im, const struct image_rule *r
 	return ANSWER_NO;
 }
 
-static enum answer ask_path(const struct image *im, const struct image_rule *r, const struct facts *f)
+static enum answer ask_path(const struct image *im, const struct image_rule *r,
+			    const struct facts *f)
 {
 	if (r->paths.count == 0)
 		return ANSWER_YES;
@@ -312,7 +314,8 @@ static enum answer look_up(const struct image *im, uint32_t rule, const struct f
 	return ANSWER_NO;
 }
 
-struct rule_answer policy_ask_rule(const struct policy *p, struct rule_ref ref, const struct facts *f)
+struct rule_answer policy_ask_rule(const struct policy *p, struct rule_ref ref,
+				   const struct facts *f)
 {
 	struct rule_answer answer = { .all = ANSWER_NO };
 	const struct image *im;

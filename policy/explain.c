@@ -63,7 +63,8 @@ static void tell_target(struct teller *t, const struct facts *f)
 		fprintf(t->to, " %s", proto_name(f->proto));
 }
 
-static void tell_step(struct teller *t, enum explain_kind kind, const struct facts *f, enum verdict v)
+static void tell_step(struct teller *t, enum explain_kind kind, const struct facts *f,
+		      enum verdict v)
 {
 	static const char *const names[] = { "name lookup", "connection", "request" };
 
@@ -192,12 +193,15 @@ static bool tell_other_host(struct teller *t, struct rule_ref ref, const struct 
 }
 
 /* The one matcher that says no; MATCH_COUNT where there are none or more of them. */
-static enum matcher only_no(const struct teller *t, struct rule_ref ref, const struct rule_answer *a)
+static enum matcher only_no(const struct teller *t, struct rule_ref ref,
+			    const struct rule_answer *a)
 {
 	const struct image_rule *r = &t->p->images[ref.image].rules[ref.rule];
 	bool both = (r->flags & RULE_HAS_HOSTS) && r->addresses.count;
-	bool host_no = a->each[MATCH_HOST] == ANSWER_NO, addr_no = a->each[MATCH_ADDRESS] == ANSWER_NO;
-	enum matcher only = (both ? host_no && addr_no : host_no || addr_no) ? MATCH_HOST : MATCH_COUNT;
+	bool host_no = a->each[MATCH_HOST] == ANSWER_NO;
+	bool addr_no = a->each[MATCH_ADDRESS] == ANSWER_NO;
+	bool target_no = both ? host_no && addr_no : host_no || addr_no;
+	enum matcher only = target_no ? MATCH_HOST : MATCH_COUNT;
 
 	for (enum matcher m = MATCH_PORT; m < MATCH_COUNT; m++) {
 		if (a->each[m] != ANSWER_NO)
@@ -274,8 +278,8 @@ static bool tell_bad_address(struct teller *t, const struct facts *f)
 		fprintf(t->to, "    %s is %s, and in resolves_to of a rule\n", text, range);
 		return false;
 	}
-	fprintf(t->to, "    %s is %s: a name may resolve to it only by resolves_to of a rule that allows it\n",
-		text, range);
+	fprintf(t->to, "    %s is %s: a name may resolve to it only by resolves_to of a rule that "
+		"allows it\n", text, range);
 	return true;
 }
 
@@ -283,7 +287,8 @@ static bool tell_bad_path(struct teller *t, const struct facts *f)
 {
 	if (f->path.n || !policy_has_paths(t->p, f->host))
 		return false;
-	fputs("    the path can be read in more than one way, and a rule of this host has paths\n", t->to);
+	fputs("    the path can be read in more than one way, and a rule of this host has paths\n",
+	      t->to);
 	return true;
 }
 
@@ -304,7 +309,8 @@ static void tell_credential(struct teller *t, struct rule_ref ref, const struct 
 		return;
 	}
 	if (f->proto == PROTO_HTTP && !rule.plaintext) {
-		fputs(" does not go over plain HTTP (no plaintext: true): the request is refused\n", t->to);
+		fputs(" does not go over plain HTTP (no plaintext: true): the request is refused\n",
+		      t->to);
 		return;
 	}
 	fputs(" is put on, in field ", t->to);

@@ -10,7 +10,7 @@
  *     connection     undecided  api.github.com port 443
  *         github-read (policy.yaml:14): may allow it, once more is known
  *     request        deny       POST /gists/1 to api.github.com port 443 https
- *         no-gists (policy.yaml:31): Gists are readable by anyone with the link. Ask security@ first.
+ *         no-gists (policy.yaml:31): Gists are readable by anyone with the link.
  *     verdict        deny
  *
  * Ownership   borrows the policy and the request for the call.
@@ -30,7 +30,7 @@
 
 enum explain_kind {
 	EXPLAIN_RESOLVE,	/* a name: facts.host */
-	EXPLAIN_CONNECT,	/* and a port, perhaps a protocol; or a literal, its address and a port */
+	EXPLAIN_CONNECT,	/* and a port, perhaps a protocol; or a literal and a port */
 	EXPLAIN_REQUEST,	/* and method and path */
 };
 

@@ -306,8 +306,10 @@ static bool check_items(struct check *c)
 
 enum err image_open(const void *block, size_t n, struct image *out)
 {
-	static const enum image_section owned[] = { SECTION_REFS, SECTION_RANGES, SECTION_PORTS,
-						    SECTION_METHODS, SECTION_PATHS, SECTION_BOUNDS };
+	static const enum image_section owned[] = {
+		SECTION_REFS, SECTION_RANGES, SECTION_PORTS,
+		SECTION_METHODS, SECTION_PATHS, SECTION_BOUNDS,
+	};
 	struct image im;
 	struct check c = { .im = &im };
 
@@ -445,7 +447,8 @@ struct credential_info policy_credential(const struct policy *p, uint16_t image,
 					 .foreign = (enum foreign)k->foreign };
 }
 
-bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index, struct str host)
+bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index,
+			     struct str host)
 {
 	const struct image *im;
 	struct image_span bounds;

@@ -21,6 +21,9 @@ static bool is_literal(struct str text)
 {
 	struct addr a;
 
+	/* Nearly all names end here, before a parser of addresses is asked. */
+	if (str_find(text, ':') == text.n && !is_digit(text.p[text.n - 1]))
+		return false;
 	if (text.n > 2 && text.p[0] == '[' && text.p[text.n - 1] == ']')
 		return addr_parse(str_n(text.p + 1, text.n - 2), &a) && a.family == 6;
 	return addr_parse(text, &a);

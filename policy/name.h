@@ -21,8 +21,8 @@ enum name_result {
 	NAME_EMPTY,
 	NAME_LONG,		/* over 253 bytes, or a label over 63 */
 	NAME_LABEL,		/* an empty label, or one that starts or ends with '-' */
-	NAME_BYTE,		/* a byte that no host name has: NUL, control, space, '%', '@', ... */
-	NAME_NUMERIC,		/* the last label is all digits or 0x...: a number form of an address */
+	NAME_BYTE,		/* a byte that no host name has: NUL, control, SP, '%', '@', ... */
+	NAME_NUMERIC,		/* the last label is digits or 0x...: a number form of an address */
 	NAME_LITERAL,		/* an IP address, plain: the caller may know what to do with it */
 	NAME_UNICODE,		/* not ASCII: needs to be written as an A-label */
 	NAME_PORT,		/* only of name_split_authority(): no port number from 1 to 65535 */

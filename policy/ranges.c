@@ -17,7 +17,7 @@ static const struct named_range ranges[] = {
 	V4(10, 0, 0, 0, 8, "private (RFC 1918)"),
 	V4(100, 64, 0, 0, 10, "shared, CGNAT (RFC 6598)"),
 	V4(127, 0, 0, 0, 8, "loopback (RFC 1122)"),
-	/* A public address at which every virtual machine of one cloud finds its host's services. */
+	/* A public address at which each virtual machine of one cloud finds its host's services. */
 	V4(168, 63, 129, 16, 32, "cloud platform services (168.63.129.16)"),
 	V4(169, 254, 0, 0, 16, "link-local, cloud metadata (RFC 3927)"),
 	V4(172, 16, 0, 0, 12, "private (RFC 1918)"),

@@ -19,8 +19,8 @@ static enum err build_one(const struct test_rule *rule)
 static void what_goes_in_comes_out(void **state)
 {
 	const struct str bounds[] = { STR("api.test"), STR("*.x.test"), STR("**.y.test") };
-	const struct build_credential c = { .name = STR("k"), .secret = STR("s"), .kind = CREDENTIAL_HEADER,
-					    .header = STR("x-api-key"), .format = STR("token {}"),
+	const struct build_credential c = { .name = STR("k"), .secret = STR("s"),
+					    .kind = CREDENTIAL_HEADER, .header = STR("x-api-key"), .format = STR("token {}"),
 					    .user = STR("u"), .foreign = FOREIGN_KEEP, .hosts = bounds,
 					    .n_hosts = 3 };
 	const struct str host = STR("api.test");
@@ -92,7 +92,8 @@ static void indices_out_of_bounds_are_nobody(void **state)
 static void the_same_calls_give_the_same_digest(void **state)
 {
 	const struct test_rule other = { .id = "r", .hosts = { LIST("b.test") } };
-	struct policy *a = make_policy(&plain, 1), *b = make_policy(&plain, 1), *c = make_policy(&other, 1);
+	struct policy *a = make_policy(&plain, 1), *b = make_policy(&plain, 1);
+	struct policy *c = make_policy(&other, 1);
 	int both[] = { make_image(&plain, 1), make_image(&plain, 1) };
 	struct policy *stack = map_images(both, 2);
 

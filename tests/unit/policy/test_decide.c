@@ -75,7 +75,8 @@ static void apex_and_names_below_it_are_apart(void **state)
 	const struct test_rule apex = { .id = "apex", .hosts = { LIST("apex.test") } };
 	const struct test_rule one = { .id = "one", .hosts = { LIST("*.apex.test") } };
 	const struct test_rule many = { .id = "many", .hosts = { LIST("**.apex.test") } };
-	struct policy *a = make_policy(&apex, 1), *o = make_policy(&one, 1), *m = make_policy(&many, 1);
+	struct policy *a = make_policy(&apex, 1), *o = make_policy(&one, 1);
+	struct policy *m = make_policy(&many, 1);
 
 	(void)state;
 	assert_decides(a, request("www.apex.test", "GET", "/"), VERDICT_DENY, "default");
@@ -314,6 +315,20 @@ static void literals_are_told_one_by_one(void **state)
 	policy_free(p);
 }
 
+static void literals_of_a_whole_stack_end_at_the_limit(void **state)
+{
+	const struct test_rule rule = { .id = "r", .addresses = { LIST("203.0.112.0/20") },
+					.ports = { LIST("1") } };
+	int fds[] = { make_image(&rule, 1), make_image(&rule, 1) };
+	struct policy *p = map_images(fds, 2);
+	struct seen all = { 0 };
+
+	(void)state;
+	policy_literals(p, see, &all);
+	assert_int_equal(all.n, POLICY_LITERALS_MAX);
+	policy_free(p);
+}
+
 static void one_rule_is_asked_matcher_by_matcher(void **state)
 {
 	const struct test_rule rules[] = {
@@ -372,7 +387,8 @@ struct drawn {
 	size_t n;
 };
 
-static struct texts draw_list(const char *const *pool, size_t pool_n, const char **items, unsigned odds)
+static struct texts draw_list(const char *const *pool, size_t pool_n, const char **items,
+			      unsigned odds)
 {
 	size_t n = dice(odds) == 0 ? 1 + dice(DRAWN_ITEMS) : 0;
 
@@ -392,7 +408,7 @@ static void draw_policy(struct drawn *d)
 
 		*r = (struct test_rule){ .deny = dice(5) < 2, .id = "r", .reason = "" };
 		r->hosts = DRAW(host_pool, 0, dice(4) ? 1 : 2);
-		/* An allow may not expand to more literals than there may be: it has no port then. */
+		/* An allow may expand to no more literals than the limit: it has no port then. */
 		r->addresses = DRAW(range_pool, 1, 4);
 		r->methods = DRAW(method_pool, 2, 3);
 		r->paths = DRAW(path_pool, 3, 3);
@@ -466,7 +482,7 @@ static int naive_target(const struct test_rule *r, const struct facts *f)
 
 	for (size_t i = 0; r->hosts.v && r->hosts.v[i]; i++) {
 		bool any = strcmp(r->hosts.v[i], "**") == 0;
-		int a = f->literal ? 0 : f->host.n == 0 ? 1 : naive_host(r->hosts.v[i], f->host) ? 2 : 0;
+		int a = f->literal ? 0 : f->host.n == 0 ? 1 : 2 * naive_host(r->hosts.v[i], f->host);
 
 		if (any && r->deny)
 			a = 2;
@@ -487,8 +503,9 @@ static int naive_target(const struct test_rule *r, const struct facts *f)
 	return hosts > addresses ? hosts : addresses;
 }
 
-static int naive_list(struct texts list, bool is_known, bool (*match)(const char *, const struct facts *),
-		      const struct facts *f)
+typedef bool naive_match(const char *text, const struct facts *f);
+
+static int naive_list(struct texts list, bool is_known, naive_match *match, const struct facts *f)
 {
 	if (!list.v)
 		return 2;
@@ -503,7 +520,8 @@ static int naive_list(struct texts list, bool is_known, bool (*match)(const char
 static bool naive_port(const char *text, const struct facts *f)
 {
 	char *end;
-	unsigned long first = strtoul(text, &end, 10), last = *end ? strtoul(end + 1, NULL, 10) : first;
+	unsigned long first = strtoul(text, &end, 10);
+	unsigned long last = *end ? strtoul(end + 1, NULL, 10) : first;
 
 	return f->port >= first && f->port <= last;
 }
@@ -722,6 +740,7 @@ int main(void)
 		cmocka_unit_test(path_rules_are_known_by_host),
 		cmocka_unit_test(a_name_resolves_into_a_private_range_only_where_a_rule_says_so),
 		cmocka_unit_test(literals_are_told_one_by_one),
+		cmocka_unit_test(literals_of_a_whole_stack_end_at_the_limit),
 		cmocka_unit_test(one_rule_is_asked_matcher_by_matcher),
 		cmocka_unit_test(a_second_evaluator_agrees_on_drawn_policies),
 		cmocka_unit_test(a_step_with_fewer_facts_never_contradicts_a_later_one),

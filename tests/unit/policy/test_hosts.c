@@ -113,7 +113,8 @@ static void many_hosts_are_all_found_and_no_bucket_is_over_the_limit(void **stat
 
 	(void)state;
 	for (uint32_t i = 0; i < HOSTS; i++) {
-		struct str host = str_n(text, (size_t)snprintf(text, sizeof(text), "h%u.x%u.test", i, i % 7));
+		int n = snprintf(text, sizeof(text), "h%u.x%u.test", i, i % 7);
+		struct str host = str_n(text, (size_t)n);
 		struct build_rule r = { .id = STR("r"), .line = i, .hosts = &host, .n_hosts = 1,
 					.credential = NO_CREDENTIAL };
 

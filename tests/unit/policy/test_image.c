@@ -89,6 +89,19 @@ static void every_length_but_the_right_one_is_refused(void **state)
 	free(bytes);
 }
 
+static void an_image_over_the_limit_is_not_even_mapped(void **state)
+{
+	int fd = new_memfd();
+	struct policy *p = NULL;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, (off_t)POLICY_IMAGE_MAX + 1), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, ALL_SEALS), 0);
+	assert_int_equal(policy_map(&fd, 1, &p), ERR_SYNTAX);
+	assert_null(p);
+	close(fd);
+}
+
 static void a_stack_has_a_limit(void **state)
 {
 	int fds[POLICY_STACK_MAX + 1];
@@ -237,6 +250,43 @@ static void lists_of_hosts_are_checked(void **state)
 	REFUSED(s.header->sections[SECTION_BUCKETS].count = 4);
 }
 
+/* All names in one bucket would make each look-up a search through all of them. */
+static void a_bucket_over_the_limit_is_refused(void **state)
+{
+	enum { HOSTS = IMAGE_BUCKET_MAX + 1 };
+	struct policy_build *b = policy_build_new(STR("f"), false);
+	struct image im;
+	int fd = new_memfd();
+	char name[16], *bytes;
+	uint32_t *buckets, n_buckets;
+	struct stat st;
+
+	(void)state;
+	for (unsigned i = 0; i < HOSTS; i++) {
+		struct str host = str_n(name, (size_t)snprintf(name, sizeof(name), "h%u.test", i));
+		struct build_rule r = { .id = STR("r"), .hosts = &host, .n_hosts = 1,
+					.credential = NO_CREDENTIAL };
+
+		assert_int_equal(policy_build_rule(b, &r), OK);
+	}
+	assert_int_equal(policy_build_finish(b, fd), OK);
+	policy_build_free(b);
+	assert_int_equal(fstat(fd, &st), 0);
+	bytes = malloc((size_t)st.st_size);
+	assert_int_equal(pread(fd, bytes, (size_t)st.st_size, 0), st.st_size);
+	close(fd);
+	assert_int_equal(image_open(bytes, (size_t)st.st_size, &im), OK);
+	buckets = (uint32_t *)(void *)(bytes + im.header->sections[SECTION_BUCKETS].offset);
+	n_buckets = im.n_buckets;
+	for (uint32_t i = 1; i <= n_buckets; i++)
+		buckets[i] = HOSTS;
+	assert_int_equal(image_open(bytes, (size_t)st.st_size, &im), ERR_SYNTAX);
+	/* One moved on, and the first holds as many as may be. */
+	buckets[1] = HOSTS - 1;
+	assert_int_equal(image_open(bytes, (size_t)st.st_size, &im), OK);
+	free(bytes);
+}
+
 static void credentials_are_checked(void **state)
 {
 	(void)state;
@@ -279,11 +329,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_seal_is_required),
 		cmocka_unit_test(every_length_but_the_right_one_is_refused),
+		cmocka_unit_test(an_image_over_the_limit_is_not_even_mapped),
 		cmocka_unit_test(a_stack_has_a_limit),
 		cmocka_unit_test(one_bad_image_refuses_the_stack),
 		cmocka_unit_test(header_and_sections_are_checked),
 		cmocka_unit_test(rules_are_checked),
 		cmocka_unit_test(lists_of_hosts_are_checked),
+		cmocka_unit_test(a_bucket_over_the_limit_is_refused),
 		cmocka_unit_test(credentials_are_checked),
 		cmocka_unit_test(any_byte_may_be_any_other),
 	};
