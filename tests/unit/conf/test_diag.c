@@ -80,7 +80,7 @@ static void the_file_cannot_drive_the_terminal(void **state)
 	diag_add(&d, DIAG_ERROR, (struct mark){ 1, 10, 3 }, "\x7f", "\x1b[31m");
 	assert_prints(&d, "p\\x1b[2J:1:10: error: \\x1b[31m\n"
 			  "  1 | \\x1b]0;x\\x07\\xff\\xc2\\x9b\\xe2\\x80\\xae ok \xc3\xbc\n"
-			  "    |                         ^~~~~~~~~~~\n"
+			  "    |                         ^~~~~~~~~~~~\n"
 			  "      \\x7f\n");
 	diags_free(&d);
 }
