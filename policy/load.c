@@ -21,7 +21,8 @@ struct policy_fields {
 };
 
 #define FIELD(key_, type_, member, ...)                                                           \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct policy_fields, member), __VA_ARGS__ }
+	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct policy_fields, member), \
+	  __VA_ARGS__ }
 
 static const char *const versions[] = { "1", NULL };
 static const char *const precedences[] = { "deny-over-allow", NULL };
@@ -53,8 +54,8 @@ static void read_credentials(struct load *l, const struct yaml_node *map)
 	size_t n = schema_count(map) / 2;
 
 	if (n > LOAD_CREDENTIALS_MAX) {
-		diag_add(l->diags, DIAG_ERROR, map->at, NULL, "a policy has at most %d credentials",
-			 LOAD_CREDENTIALS_MAX);
+		diag_error(l->diags, map->at, NULL, "a policy has at most %d credentials",
+			   LOAD_CREDENTIALS_MAX);
 		return;
 	}
 	l->credentials = arena_take(&l->arena, n, sizeof(*l->credentials));
@@ -96,9 +97,9 @@ static void find_duplicate_ids(struct load *l)
 	for (size_t i = 1; i < l->n_rules; i++) {
 		rule = v[i];
 		if (rule->b.id.n && str_eq(first->b.id, rule->b.id))
-			diag_add(l->diags, DIAG_ERROR, rule->at, NULL,
-				 "the id \"%.*s\" is used twice: first in line %u", STR_ARG(rule->b.id),
-				 first->at.line);
+			diag_error(l->diags, rule->at, NULL,
+				   "the id \"%.*s\" is used twice: first in line %u", STR_ARG(rule->b.id),
+				   first->at.line);
 		else
 			first = rule;
 	}
@@ -120,7 +121,8 @@ static void read_policy(struct load *l, const struct yaml_node *root, struct pol
 {
 	(void)schema_read(rows, "a policy", root, f, l->diags);
 	read_credentials(l, f->credentials);
-	l->rules = arena_take(&l->arena, schema_count(f->allow) + schema_count(f->deny), sizeof(*l->rules));
+	l->rules = arena_take(&l->arena, schema_count(f->allow) + schema_count(f->deny),
+			      sizeof(*l->rules));
 	read_rules(l, f->allow, false);
 	read_rules(l, f->deny, true);
 	find_duplicate_ids(l);
@@ -153,8 +155,9 @@ static void write_image(struct load *l, struct str file, bool explain, int memfd
 	enum err e = b ? build(l, b, memfd) : ERR_NOMEM;
 
 	if (e != OK)
-		diag_add(l->diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "cannot write the policy's image: %s",
-			 e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+		diag_error(l->diags, (struct mark){ 0 }, NULL,
+			   "cannot write the policy's image: %s",
+			   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	policy_build_free(b);
 }
 
@@ -166,14 +169,14 @@ bool policy_load(struct str file, struct str text, const struct load_env *env, i
 	struct yaml *y = NULL;
 
 	if (text.n > POLICY_FILE_MAX)
-		diag_add(diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "larger than %u MiB",
-			 POLICY_FILE_MAX >> 20);
+		diag_error(diags, (struct mark){ 0 }, NULL, "larger than %u MiB",
+			   POLICY_FILE_MAX >> 20);
 	else
 		y = yaml_parse(text, diags);
 	if (y)
 		read_policy(&l, yaml_root(y), &f);
 	if (l.arena.failed)
-		diag_add(diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "out of memory");
+		diag_error(diags, (struct mark){ 0 }, NULL, "out of memory");
 	if (y && diags->errors == 0)
 		write_image(&l, file, f.refusal == 1, memfd);
 	yaml_release(y);

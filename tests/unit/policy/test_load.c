@@ -136,6 +136,24 @@ static void credentials_are_filled_in(void **state)
 	assert_false(policy_credential_bound(policy, 0, 2, STR("c.test")));
 }
 
+static void foreign_is_the_rules_word_or_its_credentials(void **state)
+{
+	struct rule_info info;
+
+	(void)state;
+	assert_true(load(HEAD "credentials:\n  c: {kind: bearer, secret: s, hosts: [\"*.x.test\"], foreign: refuse}\n"
+			 "allow:\n  - {id: a, hosts: [a.x.test], credential: c}\n"
+			 "  - {id: b, hosts: [b.x.test], credential: c, foreign: keep}\n"
+			 "  - {id: c, hosts: [c.x.test], foreign: refuse}\n  - {id: d, hosts: [d.x.test]}\n"));
+	info = policy_rule(policy, (struct rule_ref){ 0, 0 });
+	assert_true(info.has_foreign && info.foreign == FOREIGN_REFUSE);
+	info = policy_rule(policy, (struct rule_ref){ 0, 1 });
+	assert_true(info.has_foreign && info.foreign == FOREIGN_KEEP);
+	info = policy_rule(policy, (struct rule_ref){ 0, 2 });
+	assert_true(info.has_foreign && info.foreign == FOREIGN_REFUSE);
+	assert_false(policy_rule(policy, (struct rule_ref){ 0, 3 }).has_foreign);
+}
+
 /* F01 */
 static void names_are_canonical_in_the_image(void **state)
 {
@@ -214,7 +232,8 @@ static void secrets_stay_inside_the_operators_bounds(void **state)
 	assert_false(says(DIAG_NOTE, "no settings"));
 	refuse(HEAD "credentials:\n  c: {kind: bearer, secret: s, hosts: [evil.test]}\n",
 	       "do not let the secret \"s\" go to \"evil.test\"");
-	refuse(HEAD "credentials:\n  c: {kind: bearer, secret: t, hosts: [api.test]}\n", "have no secret \"t\"");
+	refuse(HEAD "credentials:\n  c: {kind: bearer, secret: t, hosts: [api.test]}\n",
+	       "have no secret \"t\"");
 	env.secrets_known = false;
 	assert_true(load(HEAD "credentials:\n  c: {kind: bearer, secret: t, hosts: [api.test]}\n"));
 	assert_true(says(DIAG_NOTE, "no settings were read"));
@@ -224,7 +243,8 @@ static void limits_hold_at_their_edge(void **state)
 {
 	(void)state;
 	assert_true(load(HEAD "allow:\n  - {id: a, hosts: [x.test], ports: [1-1024]}\n"));
-	refuse(HEAD "allow:\n  - {id: a, hosts: [x.test], ports: [1-1025]}\n", "at most 1024 ports");
+	refuse(HEAD "allow:\n  - {id: a, hosts: [x.test], ports: [1-1025]}\n",
+	       "at most 1024 ports");
 	assert_true(load(HEAD "deny:\n  - {id: a, hosts: [x.test], ports: [1-65535]}\n"));
 	assert_true(load(HEAD "allow:\n  - {id: a, addresses: [203.0.112.0/22], ports: [1-4]}\n"));
 	refuse(HEAD "allow:\n  - {id: a, addresses: [203.0.112.0/22], ports: [1-4]}\n"
@@ -256,7 +276,8 @@ static void long_lists_are_read_in_one_go(void **state)
 
 	(void)state;
 	buf_init(&b, 8 << 20);
-	buf_put_str(&b, STR(HEAD "allow:\n  - {id: a, hosts: [\"**\"], any_host: true}\ndeny:\n  - id: big\n    hosts:\n"));
+	buf_put_str(&b,
+		    STR(HEAD "allow:\n  - {id: a, hosts: [\"**\"], any_host: true}\ndeny:\n  - id: big\n    hosts:\n"));
 	for (int i = 0; i < 50000; i++)
 		buf_printf(&b, "      - h%d.example.test\n      - same.test\n", i);
 	buf_put_c(&b, '\0');
@@ -289,6 +310,7 @@ int main(void)
 		CASE(a_policy_decides_as_it_reads),
 		CASE(a_rule_keeps_its_id_reason_and_line),
 		CASE(credentials_are_filled_in),
+		CASE(foreign_is_the_rules_word_or_its_credentials),
 		CASE(names_are_canonical_in_the_image),
 		CASE(a_suffix_is_cut_at_a_label),
 		CASE(an_allow_under_a_deny_of_everything_is_warned_of),

@@ -117,14 +117,16 @@ static void the_digest_is_of_the_files_bytes(void **state)
 
 	(void)state;
 	assert_non_null(s);
-	assert_string_equal(s->digest, "38a47e4241be4eca22914536573979a40de1ccca82de48498c27e4a15ec61c08");
+	assert_string_equal(s->digest,
+			    "38a47e4241be4eca22914536573979a40de1ccca82de48498c27e4a15ec61c08");
 	settings_free(s);
 }
 
 static void errors_are_told_with_their_place(void **state)
 {
 	(void)state;
-	refuse("exeat-settings: 1\nlimts: {}\n", "exeat.yaml:2:1: error: unknown key \"limts\" in the settings");
+	refuse("exeat-settings: 1\nlimts: {}\n",
+	       "exeat.yaml:2:1: error: unknown key \"limts\" in the settings");
 	assert_non_null(strstr(said, "did you mean \"limits\"?"));
 	refuse("resolver: {}\n", "\"exeat-settings\" is missing");
 	refuse("exeat-settings: 1\ncontrol: {}\n", "this version does not have \"control\"");
@@ -142,7 +144,8 @@ static void lists_are_limited_to_what_messages_carry(void **state)
 
 	(void)state;
 	for (int i = 0; i < 9; i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "203.0.113.%d%s", i + 1, i < 8 ? ", " : "]\n");
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "203.0.113.%d%s", i + 1,
+				      i < 8 ? ", " : "]\n");
 	refuse(text, "more than 8 servers");
 }
 
@@ -169,7 +172,8 @@ static void what_is_no_file_is_told_in_one_line(void **state)
 	assert_null(settings_load("/nonexistent/exeat.yaml"));
 	said_end(s, said);
 	assert_non_null(strstr(said, ": is no file\n"));
-	assert_non_null(strstr(said, "exeat: /nonexistent/exeat.yaml: No such file or directory\n"));
+	assert_non_null(strstr(said,
+			       "exeat: /nonexistent/exeat.yaml: No such file or directory\n"));
 }
 
 static void the_home_folder_comes_before_the_system(void **state)
