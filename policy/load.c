@@ -4,6 +4,7 @@
 
 #include "conf/sort.h"
 #include "policy/load_parts.h"
+#include "policy/ranges.h"
 
 /*
  * Theory of operation
@@ -105,10 +106,29 @@ static void find_duplicate_ids(struct load *l)
 	}
 }
 
+/* What no name may resolve into, a rule may still name: it is said, so that it is meant. */
+static void hint_addresses(struct load *l, const struct load_rule *r)
+{
+	char text[ADDR_TEXT_MAX];
+
+	for (size_t i = 0; !r->b.deny && i < r->b.n_addresses; i++) {
+		const char *range = range_prohibited(&r->b.addresses[i].net);
+
+		if (!range)
+			continue;
+		diag_add(l->diags, DIAG_NOTE, r->at, NULL,
+			 "lets boxes reach %s by address, in a range that no name may resolve into: %s",
+			 addr_format(&r->b.addresses[i].net, text), range);
+		return;
+	}
+}
+
 /* For a policy that loads: beside errors they would only be in the way. */
 static void give_hints(struct load *l, const struct yaml_node *root, const struct policy_fields *f)
 {
 	load_hosts_hints(l);
+	for (size_t r = 0; r < l->n_rules; r++)
+		hint_addresses(l, &l->rules[r]);
 	if (!f->allow)
 		diag_add(l->diags, DIAG_WARNING, root->at, NULL,
 			 "there is no allow rule: everything is refused");
