@@ -46,6 +46,7 @@ void diags_free(struct diags *d);
 /* @advice: what to write instead, or NULL. Both texts are printed after escaping. */
 void diag_add(struct diags *d, enum diag_level level, struct mark at, const char *advice,
 	      const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+#define diag_error(d, ...) diag_add((d), DIAG_ERROR, __VA_ARGS__)
 /* In order of position. */
 void diags_print(const struct diags *d, FILE *to);
 /* The candidate closest to @word, near enough to be a misspelling of it; or NULL. */

@@ -110,12 +110,12 @@ static void fill_amount(const struct walk *w, const struct schema_row *row,
 	const char *form;
 
 	if (!parse_amount(row, value->text, &v, &form))
-		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is %s, not \"%.*s\"", row->key,
-			 form, STR_ARG(value->text));
+		diag_error(w->diags, value->at, NULL, "\"%s\" is %s, not \"%.*s\"", row->key,
+			   form, STR_ARG(value->text));
 	else if (v < row->min || v > max)
-		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" must be from %s to %s", row->key,
-			 written(row->type, row->min, low, sizeof(low)),
-			 written(row->type, max, high, sizeof(high)));
+		diag_error(w->diags, value->at, NULL, "\"%s\" must be from %s to %s", row->key,
+			   written(row->type, row->min, low, sizeof(low)),
+			   written(row->type, max, high, sizeof(high)));
 	else
 		store_u32(w, row, v);
 }
@@ -128,8 +128,8 @@ static void fill_bool(const struct walk *w, const struct schema_row *row,
 	if (schema_parse_bool(value->text, &v))
 		memcpy(w->out + row->offset, &v, sizeof(v));
 	else
-		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is true or false, not \"%.*s\"",
-			 row->key, STR_ARG(value->text));
+		diag_error(w->diags, value->at, NULL, "\"%s\" is true or false, not \"%.*s\"",
+			   row->key, STR_ARG(value->text));
 }
 
 static bool word_in(const char *words, struct str word)
@@ -163,21 +163,21 @@ static void fill_choice(const struct walk *w, const struct schema_row *row,
 		}
 	advise_choices(row, advice, sizeof(advice));
 	if (row->later && word_in(row->later, value->text))
-		diag_add(w->diags, DIAG_ERROR, value->at, advice,
-			 "this version does not have \"%s: %.*s\"", row->key, STR_ARG(value->text));
+		diag_error(w->diags, value->at, advice,
+			   "this version does not have \"%s: %.*s\"", row->key, STR_ARG(value->text));
 	else
-		diag_add(w->diags, DIAG_ERROR, value->at, advice, "\"%s\" cannot be \"%.*s\"", row->key,
-			 STR_ARG(value->text));
+		diag_error(w->diags, value->at, advice, "\"%s\" cannot be \"%.*s\"", row->key,
+			   STR_ARG(value->text));
 }
 
 static void fill_text(const struct walk *w, const struct schema_row *row,
 		      const struct yaml_node *value)
 {
 	if (value->text.n == 0)
-		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" has no value", row->key);
+		diag_error(w->diags, value->at, NULL, "\"%s\" has no value", row->key);
 	else if (row->max && value->text.n > row->max)
-		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is longer than %llu bytes", row->key,
-			 (unsigned long long)row->max);
+		diag_error(w->diags, value->at, NULL, "\"%s\" is longer than %llu bytes", row->key,
+			   (unsigned long long)row->max);
 	else
 		memcpy(w->out + row->offset, &value->text, sizeof(value->text));
 }
@@ -188,15 +188,15 @@ static void fill_list(const struct walk *w, const struct schema_row *row,
 	bool good = true;
 
 	if (!value->first) {
-		diag_add(w->diags, DIAG_ERROR, value->at, "leave the key out, or write what it is to hold",
-			 "\"%s\" is an empty list", row->key);
+		diag_error(w->diags, value->at, "leave the key out, or write what it is to hold",
+			   "\"%s\" is an empty list", row->key);
 		return;
 	}
-	for (const struct yaml_node *i = value->first; row->type == SCHEMA_TEXTS && i; i = i->next) {
-		if (i->kind == YAML_TEXT)
+	for (const struct yaml_node *i = value->first; i; i = i->next) {
+		if (row->type != SCHEMA_TEXTS || i->kind == YAML_TEXT)
 			continue;
-		diag_add(w->diags, DIAG_ERROR, i->at, NULL, "an item of \"%s\" is text, not %s", row->key,
-			 yaml_kind_name(i->kind));
+		diag_error(w->diags, i->at, NULL, "an item of \"%s\" is text, not %s", row->key,
+			   yaml_kind_name(i->kind));
 		good = false;
 	}
 	if (good)
@@ -236,12 +236,12 @@ static bool kind_fits(const struct walk *w, const struct schema_row *row,
 	if (want == YAML_LIST && value->kind == YAML_TEXT && value->text.n) {
 		snprintf(advice, sizeof(advice), "write %s: [%.*s]", row->key,
 			 value->text.n < 100 ? (int)value->text.n : 100, value->text.p);
-		diag_add(w->diags, DIAG_ERROR, value->at, advice, "\"%s\" is a list", row->key);
+		diag_error(w->diags, value->at, advice, "\"%s\" is a list", row->key);
 		return false;
 	}
-	diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\" is %s, not %s", row->key,
-		 yaml_kind_name(want),
-		 value->kind == YAML_TEXT && !value->text.n ? "nothing" : yaml_kind_name(value->kind));
+	diag_error(w->diags, value->at, NULL, "\"%s\" is %s, not %s", row->key,
+		   yaml_kind_name(want),
+		   value->kind == YAML_TEXT && !value->text.n ? "nothing" : yaml_kind_name(value->kind));
 	return false;
 }
 
@@ -253,7 +253,7 @@ static void fill(const struct walk *w, const struct schema_row *row, const struc
 		return;
 	wrong = row->check && value->kind == YAML_TEXT && value->text.n ? row->check(value->text) : NULL;
 	if (wrong) {
-		diag_add(w->diags, DIAG_ERROR, value->at, NULL, "\"%s\": %s", row->key, wrong);
+		diag_error(w->diags, value->at, NULL, "\"%s\": %s", row->key, wrong);
 		return;
 	}
 	switch (row->type) {
@@ -299,8 +299,8 @@ static void tell_unknown(const struct walk *w, const struct schema_row *rows,
 	near = diag_nearest(key->text, keys, n);
 	if (near)
 		snprintf(advice, sizeof(advice), "did you mean \"%s\"?", near);
-	diag_add(w->diags, DIAG_ERROR, key->at, near ? advice : NULL, "unknown key \"%.*s\" in %s",
-		 STR_ARG(key->text), w->what);
+	diag_error(w->diags, key->at, near ? advice : NULL, "unknown key \"%.*s\" in %s",
+		   STR_ARG(key->text), w->what);
 }
 
 static void read_pair(const struct schema_row *rows, const struct walk *w,
@@ -310,8 +310,8 @@ static void read_pair(const struct schema_row *rows, const struct walk *w,
 		if (!str_eq(key->text, str_of(r->key)))
 			continue;
 		if (r->type == SCHEMA_LATER)
-			diag_add(w->diags, DIAG_ERROR, key->at, r->help,
-				 "this version does not have \"%s\" in %s", r->key, w->what);
+			diag_error(w->diags, key->at, r->help,
+				   "this version does not have \"%s\" in %s", r->key, w->what);
 		else
 			fill(w, r, key->next);
 		return;
@@ -338,7 +338,8 @@ static bool read_rows(const struct schema_row *rows, const struct walk *w,
 		read_pair(rows, w, key);
 	for (const struct schema_row *r = rows; r->type != SCHEMA_END; r++)
 		if (r->required && !schema_key(map, r->key))
-			diag_add(w->diags, DIAG_ERROR, map->at, r->help, "\"%s\" is missing in %s", r->key, w->what);
+			diag_error(w->diags, map->at, r->help, "\"%s\" is missing in %s", r->key,
+				   w->what);
 	return w->diags->errors == before;
 }
 
@@ -351,8 +352,8 @@ bool schema_read(const struct schema_row *rows, const char *what, const struct y
 		set_default(&w, r);
 	if (map->kind == YAML_MAP)
 		return read_rows(rows, &w, map);
-	diag_add(diags, DIAG_ERROR, map->at, NULL, "%s is a map of keys, not %s", what,
-		 map->kind == YAML_TEXT && !map->text.n ? "nothing" : yaml_kind_name(map->kind));
+	diag_error(diags, map->at, NULL, "%s is a map of keys, not %s", what,
+		   map->kind == YAML_TEXT && !map->text.n ? "nothing" : yaml_kind_name(map->kind));
 	return false;
 }
 

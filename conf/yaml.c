@@ -112,7 +112,7 @@ static bool check_bytes(struct str text, struct diags *diags)
 			indent = false;
 		}
 		if (what) {
-			diag_add(diags, DIAG_ERROR, at, advice, "%s", what);
+			diag_error(diags, at, advice, "%s", what);
 			found++;
 		}
 		if (n == 0)
@@ -170,7 +170,7 @@ static struct mark mark_of(struct parse *p, const yaml_mark_t *from, const yaml_
 
 static void fail(struct parse *p, struct mark at, const char *text, const char *advice)
 {
-	diag_add(p->diags, DIAG_ERROR, at, advice, "%s", text);
+	diag_error(p->diags, at, advice, "%s", text);
 	p->stop = true;
 }
 
@@ -215,11 +215,11 @@ static bool at_key(const struct parse *p)
 static void refuse_extras(struct parse *p, struct mark at, const void *anchor, const void *tag)
 {
 	if (anchor)
-		diag_add(p->diags, DIAG_ERROR, at, "write the value out where it is meant",
-			 "anchors are not part of this language");
+		diag_error(p->diags, at, "write the value out where it is meant",
+			   "anchors are not part of this language");
 	if (tag)
-		diag_add(p->diags, DIAG_ERROR, at, "leave it out: what a value is, its key says",
-			 "tags are not part of this language");
+		diag_error(p->diags, at, "leave it out: what a value is, its key says",
+			   "tags are not part of this language");
 }
 
 static void open_node(struct parse *p, const yaml_event_t *e, enum yaml_kind kind)
@@ -232,8 +232,8 @@ static void open_node(struct parse *p, const yaml_event_t *e, enum yaml_kind kin
 	else
 		refuse_extras(p, at, e->data.sequence_start.anchor, e->data.sequence_start.tag);
 	if (at_key(p))
-		diag_add(p->diags, DIAG_ERROR, at, "a key is one word of text",
-			 "%s as a key", yaml_kind_name(kind));
+		diag_error(p->diags, at, "a key is one word of text",
+			   "%s as a key", yaml_kind_name(kind));
 	if (p->depth == YAML_DEPTH_MAX) {
 		fail(p, at, "nested too deep", NULL);
 		return;
@@ -251,12 +251,12 @@ static void add_text(struct parse *p, const yaml_event_t *e)
 	struct yaml_node *node;
 	refuse_extras(p, at, e->data.scalar.anchor, e->data.scalar.tag);
 	if (s.n && memchr(s.p, '\0', s.n))
-		diag_add(p->diags, DIAG_ERROR, at, NULL, "a NUL byte in a text");
+		diag_error(p->diags, at, NULL, "a NUL byte in a text");
 	if (key && !quoted && str_eq(s, STR("<<")))
-		diag_add(p->diags, DIAG_ERROR, at, "write the keys out where they are meant",
-			 "merge keys are not part of this language");
+		diag_error(p->diags, at, "write the keys out where they are meant",
+			   "merge keys are not part of this language");
 	else if (key && s.n == 0)
-		diag_add(p->diags, DIAG_ERROR, at, NULL, "an empty key");
+		diag_error(p->diags, at, NULL, "an empty key");
 	node = add_node(p, YAML_TEXT, at);
 	if (!node)
 		return;
@@ -270,8 +270,8 @@ static void add_alias(struct parse *p, const yaml_event_t *e)
 {
 	struct mark at = mark_of(p, &e->start_mark, &e->end_mark);
 
-	diag_add(p->diags, DIAG_ERROR, at, "a text that starts with '*' must stand in quotes",
-		 "aliases are not part of this language");
+	diag_error(p->diags, at, "a text that starts with '*' must stand in quotes",
+		   "aliases are not part of this language");
 	(void)add_node(p, YAML_TEXT, at);
 }
 
@@ -302,8 +302,8 @@ static int by_key(const void *a, const void *b)
 static void tell_duplicate(struct parse *p, const struct yaml_node *first,
 			   const struct yaml_node *again)
 {
-	diag_add(p->diags, DIAG_ERROR, again->at, NULL, "the key \"%.*s\" is there twice: first in line %u",
-		 STR_ARG(again->text), first->at.line);
+	diag_error(p->diags, again->at, NULL, "the key \"%.*s\" is there twice: first in line %u",
+		   STR_ARG(again->text), first->at.line);
 }
 
 static void find_duplicates_sorted(struct parse *p, const struct yaml_node *map, size_t keys)
@@ -339,7 +339,8 @@ static void find_duplicates(struct parse *p, const struct level *map)
 	}
 	for (const struct yaml_node *a = map->node->first; a; a = a->next->next)
 		for (const struct yaml_node *b = map->node->first; b != a; b = b->next->next)
-			if (a->kind == YAML_TEXT && b->kind == YAML_TEXT && str_eq(a->text, b->text)) {
+			if (a->kind == YAML_TEXT && b->kind == YAML_TEXT &&
+			    str_eq(a->text, b->text)) {
 				tell_duplicate(p, b, a);
 				break;
 			}
@@ -357,8 +358,8 @@ static void open_document(struct parse *p, const yaml_event_t *e)
 	}
 	if (e->data.document_start.version_directive ||
 	    e->data.document_start.tag_directives.start != e->data.document_start.tag_directives.end)
-		diag_add(p->diags, DIAG_ERROR, at, "leave the line that starts with '%' out",
-			 "directives are not part of this language");
+		diag_error(p->diags, at, "leave the line that starts with '%' out",
+			   "directives are not part of this language");
 }
 
 static void take_event(struct parse *p, const yaml_event_t *e)
@@ -408,7 +409,8 @@ static void tell_syntax(struct parse *p, const yaml_parser_t *parser)
 	if (parser->context)
 		snprintf(advice, sizeof(advice), "%s, line %zu", parser->context,
 			 parser->context_mark.line + 1);
-	fail(p, at, parser->problem ? parser->problem : "not YAML", parser->context ? advice : NULL);
+	fail(p, at, parser->problem ? parser->problem : "not YAML",
+	     parser->context ? advice : NULL);
 }
 
 static void run_events(struct parse *p, struct str text)
@@ -442,12 +444,12 @@ struct yaml *yaml_parse(struct str text, struct diags *diags)
 		return NULL;
 	p.y = calloc(1, sizeof(*p.y));
 	if (!p.y) {
-		diag_add(diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "out of memory");
+		diag_error(diags, (struct mark){ 0 }, NULL, "out of memory");
 		return NULL;
 	}
 	run_events(&p, text.n ? text : STR(""));
 	if (diags->errors == errors_before && !p.y->root)
-		diag_add(diags, DIAG_ERROR, (struct mark){ 1, 1, 1 }, NULL, "the file is empty");
+		diag_error(diags, (struct mark){ 1, 1, 1 }, NULL, "the file is empty");
 	if (diags->errors != errors_before) {
 		yaml_release(p.y);
 		return NULL;

@@ -34,6 +34,7 @@ struct yaml_node {
 struct yaml;
 
 struct yaml *yaml_parse(struct str text, struct diags *diags);
+/* (libyaml itself exports a yaml_free) */
 void yaml_release(struct yaml *y);
 const struct yaml_node *yaml_root(const struct yaml *y);
 const char *yaml_kind_name(enum yaml_kind k);

@@ -4,6 +4,7 @@
 
 #include "conf/sort.h"
 #include "policy/load_parts.h"
+#include "policy/ranges.h"
 
 /*
  * Theory of operation
@@ -21,7 +22,8 @@ struct policy_fields {
 };
 
 #define FIELD(key_, type_, member, ...)                                                           \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct policy_fields, member), __VA_ARGS__ }
+	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct policy_fields, member), \
+	  __VA_ARGS__ }
 
 static const char *const versions[] = { "1", NULL };
 static const char *const precedences[] = { "deny-over-allow", NULL };
@@ -53,8 +55,8 @@ static void read_credentials(struct load *l, const struct yaml_node *map)
 	size_t n = schema_count(map) / 2;
 
 	if (n > LOAD_CREDENTIALS_MAX) {
-		diag_add(l->diags, DIAG_ERROR, map->at, NULL, "a policy has at most %d credentials",
-			 LOAD_CREDENTIALS_MAX);
+		diag_error(l->diags, map->at, NULL, "a policy has at most %d credentials",
+			   LOAD_CREDENTIALS_MAX);
 		return;
 	}
 	l->credentials = arena_take(&l->arena, n, sizeof(*l->credentials));
@@ -96,11 +98,28 @@ static void find_duplicate_ids(struct load *l)
 	for (size_t i = 1; i < l->n_rules; i++) {
 		rule = v[i];
 		if (rule->b.id.n && str_eq(first->b.id, rule->b.id))
-			diag_add(l->diags, DIAG_ERROR, rule->at, NULL,
-				 "the id \"%.*s\" is used twice: first in line %u", STR_ARG(rule->b.id),
-				 first->at.line);
+			diag_error(l->diags, rule->at, NULL,
+				   "the id \"%.*s\" is used twice: first in line %u", STR_ARG(rule->b.id),
+				   first->at.line);
 		else
 			first = rule;
+	}
+}
+
+/* What no name may resolve into, a rule may still name: it is said, so that it is meant. */
+static void hint_addresses(struct load *l, const struct load_rule *r)
+{
+	char text[ADDR_TEXT_MAX];
+
+	for (size_t i = 0; !r->b.deny && i < r->b.n_addresses; i++) {
+		const char *range = range_prohibited(&r->b.addresses[i].net);
+
+		if (!range)
+			continue;
+		diag_add(l->diags, DIAG_NOTE, r->at, NULL,
+			 "lets boxes reach %s by address, in a range that no name may resolve into: %s",
+			 addr_format(&r->b.addresses[i].net, text), range);
+		return;
 	}
 }
 
@@ -108,6 +127,8 @@ static void find_duplicate_ids(struct load *l)
 static void give_hints(struct load *l, const struct yaml_node *root, const struct policy_fields *f)
 {
 	load_hosts_hints(l);
+	for (size_t r = 0; r < l->n_rules; r++)
+		hint_addresses(l, &l->rules[r]);
 	if (!f->allow)
 		diag_add(l->diags, DIAG_WARNING, root->at, NULL,
 			 "there is no allow rule: everything is refused");
@@ -120,7 +141,8 @@ static void read_policy(struct load *l, const struct yaml_node *root, struct pol
 {
 	(void)schema_read(rows, "a policy", root, f, l->diags);
 	read_credentials(l, f->credentials);
-	l->rules = arena_take(&l->arena, schema_count(f->allow) + schema_count(f->deny), sizeof(*l->rules));
+	l->rules = arena_take(&l->arena, schema_count(f->allow) + schema_count(f->deny),
+			      sizeof(*l->rules));
 	read_rules(l, f->allow, false);
 	read_rules(l, f->deny, true);
 	find_duplicate_ids(l);
@@ -153,8 +175,9 @@ static void write_image(struct load *l, struct str file, bool explain, int memfd
 	enum err e = b ? build(l, b, memfd) : ERR_NOMEM;
 
 	if (e != OK)
-		diag_add(l->diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "cannot write the policy's image: %s",
-			 e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+		diag_error(l->diags, (struct mark){ 0 }, NULL,
+			   "cannot write the policy's image: %s",
+			   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	policy_build_free(b);
 }
 
@@ -166,14 +189,14 @@ bool policy_load(struct str file, struct str text, const struct load_env *env, i
 	struct yaml *y = NULL;
 
 	if (text.n > POLICY_FILE_MAX)
-		diag_add(diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "larger than %u MiB",
-			 POLICY_FILE_MAX >> 20);
+		diag_error(diags, (struct mark){ 0 }, NULL, "larger than %u MiB",
+			   POLICY_FILE_MAX >> 20);
 	else
 		y = yaml_parse(text, diags);
 	if (y)
 		read_policy(&l, yaml_root(y), &f);
 	if (l.arena.failed)
-		diag_add(diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "out of memory");
+		diag_error(diags, (struct mark){ 0 }, NULL, "out of memory");
 	if (y && diags->errors == 0)
 		write_image(&l, file, f.refusal == 1, memfd);
 	yaml_release(y);

@@ -65,22 +65,29 @@ static const struct schema_row rows[] = {
 	  .choices = kinds, .required = true, .help = "how the value is put on: bearer, header or basic",
 	  .later = "query placeholder path aws-sigv4 oauth2 github-app gcp-service-account "
 		   "client-certificate ssh postgres" },
-	{ .key = "secret", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields, secret),
+	{ .key = "secret", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields,
+								   secret),
 	  .required = true, .check = load_check_id, .help = "the secret's name in the operator's settings" },
 	{ .key = "hosts", .type = SCHEMA_TEXTS, .offset = offsetof(struct credential_fields, hosts),
 	  .required = true, .help = "the only hosts that the value may go to" },
-	{ .key = "header", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields, header),
+	{ .key = "header", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields,
+								   header),
 	  .max = 128, .check = check_header, .help = "kind header: the field's name" },
-	{ .key = "format", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields, format),
+	{ .key = "format", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields,
+								   format),
 	  .max = 256, .check = check_format, .help = "kind header: the field's value, {} stands for the secret" },
 	{ .key = "user", .type = SCHEMA_TEXT, .offset = offsetof(struct credential_fields, user),
 	  .max = 256, .check = check_user, .help = "kind basic: the user's name" },
-	{ .key = "foreign", .type = SCHEMA_CHOICE, .offset = offsetof(struct credential_fields, foreign),
+	{ .key = "foreign", .type = SCHEMA_CHOICE, .offset = offsetof(struct credential_fields,
+								      foreign),
 	  .choices = foreigns, .initial = "strip",
 	  .help = "what is done with credentials that the box brings itself" },
-	{ .key = "ports", .type = SCHEMA_LATER, .help = "narrow the rules that use the credential" },
-	{ .key = "paths", .type = SCHEMA_LATER, .help = "narrow the rules that use the credential" },
-	{ .key = "methods", .type = SCHEMA_LATER, .help = "narrow the rules that use the credential" },
+	{ .key = "ports", .type = SCHEMA_LATER,
+	 .help = "narrow the rules that use the credential" },
+	{ .key = "paths", .type = SCHEMA_LATER,
+	 .help = "narrow the rules that use the credential" },
+	{ .key = "methods", .type = SCHEMA_LATER,
+	 .help = "narrow the rules that use the credential" },
 	{ .key = "sandboxes", .type = SCHEMA_LATER },
 	{ .key = "capture", .type = SCHEMA_LATER },
 	{ .key = "unless_signed", .type = SCHEMA_LATER },
@@ -102,11 +109,12 @@ static void check_kind(struct load *l, const struct yaml_node *map, unsigned kin
 		const struct yaml_node *key = schema_key(map, pairs[i].key);
 
 		if (key && pairs[i].kind != kind)
-			diag_add(l->diags, DIAG_ERROR, key->at, NULL, "\"%s\" goes with kind: %s, not with kind: %s",
-				 pairs[i].key, kinds[pairs[i].kind], kinds[kind]);
+			diag_error(l->diags, key->at, NULL,
+				   "\"%s\" goes with kind: %s, not with kind: %s",
+				   pairs[i].key, kinds[pairs[i].kind], kinds[kind]);
 		else if (!key && pairs[i].required && pairs[i].kind == kind)
-			diag_add(l->diags, DIAG_ERROR, map->at, NULL, "a credential of kind: %s needs \"%s\"",
-				 kinds[kind], pairs[i].key);
+			diag_error(l->diags, map->at, NULL, "a credential of kind: %s needs \"%s\"",
+				   kinds[kind], pairs[i].key);
 	}
 }
 
@@ -126,7 +134,8 @@ static bool is_bound(const struct secret_bound *s, struct str host)
 	return false;
 }
 
-static void check_secret(struct load *l, const struct yaml_node *map, const struct load_credential *c)
+static void check_secret(struct load *l, const struct yaml_node *map,
+			 const struct load_credential *c)
 {
 	const struct secret_bound *s = find_secret(l->env, c->b.secret);
 	const struct yaml_node *key = schema_key(map, "secret");
@@ -134,17 +143,17 @@ static void check_secret(struct load *l, const struct yaml_node *map, const stru
 	if (!l->env->secrets_known || !key || c->b.secret.n == 0)
 		return;
 	if (!s) {
-		diag_add(l->diags, DIAG_ERROR, key->next->at,
-			 "secrets are declared in the operator's settings, each with the hosts it may go to",
-			 "the settings have no secret \"%.*s\"", STR_ARG(c->b.secret));
+		diag_error(l->diags, key->next->at,
+			   "secrets are declared in the operator's settings, each with the hosts it may go to",
+			   "the settings have no secret \"%.*s\"", STR_ARG(c->b.secret));
 		return;
 	}
 	for (size_t i = 0; i < c->hosts.n; i++)
 		if (!is_bound(s, c->hosts.v[i]))
-			diag_add(l->diags, DIAG_ERROR, c->hosts.at[i],
-				 "only the operator can widen that, in the settings",
-				 "the settings do not let the secret \"%.*s\" go to \"%.*s\"",
-				 STR_ARG(c->b.secret), STR_ARG(c->hosts.v[i]));
+			diag_error(l->diags, c->hosts.at[i],
+				   "only the operator can widen that, in the settings",
+				   "the settings do not let the secret \"%.*s\" go to \"%.*s\"",
+				   STR_ARG(c->b.secret), STR_ARG(c->hosts.v[i]));
 }
 
 static struct str lowered(struct load *l, struct str s)
@@ -164,15 +173,16 @@ void load_credential(struct load *l, const struct yaml_node *name, struct load_c
 
 	out->at = name->at;
 	if (wrong)
-		diag_add(l->diags, DIAG_ERROR, name->at, NULL, "credential \"%.*s\": %s", STR_ARG(name->text),
-			 wrong);
+		diag_error(l->diags, name->at, NULL, "credential \"%.*s\": %s", STR_ARG(name->text),
+			   wrong);
 	if (schema_read(rows, "a credential", map, &f, l->diags))
 		check_kind(l, map, f.kind);
 	if (schema_count(f.hosts) > LOAD_CREDENTIAL_HOSTS_MAX)
-		diag_add(l->diags, DIAG_ERROR, f.hosts->at, NULL, "a credential has at most %d hosts",
-			 LOAD_CREDENTIAL_HOSTS_MAX);
+		diag_error(l->diags, f.hosts->at, NULL, "a credential has at most %d hosts",
+			   LOAD_CREDENTIAL_HOSTS_MAX);
 	else
-		load_hosts(l, f.hosts, (struct hosts_rules){ .use = HOSTS_CREDENTIAL }, &out->hosts);
+		load_hosts(l, f.hosts, (struct hosts_rules){ .use = HOSTS_CREDENTIAL },
+			   &out->hosts);
 	out->b = (struct build_credential){
 		.name = name->text,
 		.secret = f.secret,

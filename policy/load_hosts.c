@@ -29,11 +29,14 @@ static bool judge_url(struct str text, struct wrong *w)
 		snprintf(w->advice, ADVICE_MAX, "write the hosts of %.*s out", STR_ARG(text));
 	} else if (has(text, "/")) {
 		w->text = "a host is a name, without scheme or path";
-		snprintf(w->advice, ADVICE_MAX, "write the name alone; what follows it belongs into \"paths\"");
+		snprintf(w->advice, ADVICE_MAX,
+			 "write the name alone; what follows it belongs into \"paths\"");
 	} else if (has(text, "@")) {
 		w->text = "a host has no user";
-		snprintf(w->advice, ADVICE_MAX, "write \"%.*s\"", STR_ARG(str_from(text, str_find(text, '@') + 1)));
-	} else if (colon < text.n && str_find(str_from(text, colon + 1), ':') == text.n - colon - 1) {
+		snprintf(w->advice, ADVICE_MAX, "write \"%.*s\"",
+			 STR_ARG(str_from(text, str_find(text, '@') + 1)));
+	} else if (colon < text.n && str_find(str_from(text, colon + 1),
+					      ':') == text.n - colon - 1) {
 		w->text = "a host has no port";
 		snprintf(w->advice, ADVICE_MAX, "write \"%.*s\", and ports: [%.*s]",
 			 STR_ARG(str_n(text.p, colon)), STR_ARG(str_from(text, colon + 1)));
@@ -56,7 +59,8 @@ static bool judge_stars(struct str text, struct wrong *w)
 		snprintf(w->advice, ADVICE_MAX, "write a name; any host at all is written \"**\"");
 	} else if (str_find(base, '*') < base.n) {
 		w->text = "a '*' stands only as the whole leftmost label";
-		snprintf(w->advice, ADVICE_MAX, "\"*.example.com\" is one label before example.com, "
+		snprintf(w->advice, ADVICE_MAX,
+			 "\"*.example.com\" is one label before example.com, "
 			 "\"**.example.com\" one or more");
 	} else {
 		return false;
@@ -74,7 +78,8 @@ static void judge_name(struct str base, enum name_result r, struct wrong *w)
 		snprintf(w->advice, ADVICE_MAX, "an address goes into addresses: [\"%.*s\"]",
 			 STR_ARG(base.p[0] == '[' ? str_n(base.p + 1, base.n - 2) : base));
 	else if (r == NAME_NUMERIC)
-		snprintf(w->advice, ADVICE_MAX, "an address goes into \"addresses\", as four decimal numbers");
+		snprintf(w->advice, ADVICE_MAX,
+			 "an address goes into \"addresses\", as four decimal numbers");
 }
 
 /* @name: a canonical name that ends in a NUL. A suffix that the list does not know counts as one. */
@@ -135,14 +140,15 @@ void load_hosts(struct load *l, const struct yaml_node *list, struct hosts_rules
 
 	out->v = arena_take(&l->arena, n, sizeof(*out->v));
 	out->at = arena_take(&l->arena, n, sizeof(*out->at));
-	for (const struct yaml_node *i = list ? list->first : NULL; i && out->v && out->at; i = i->next) {
+	for (const struct yaml_node *i = list ? list->first : NULL; i && out->v &&
+	     out->at; i = i->next) {
 		struct wrong w = { 0 };
 
 		if (read_pattern(l, i->text, rules, &out->v[out->n], &w))
 			out->at[out->n++] = i->at;
 		else
-			diag_add(l->diags, DIAG_ERROR, i->at, w.advice[0] ? w.advice : NULL,
-				 "host \"%.*s\": %s", STR_ARG(i->text), w.text);
+			diag_error(l->diags, i->at, w.advice[0] ? w.advice : NULL,
+				   "host \"%.*s\": %s", STR_ARG(i->text), w.text);
 	}
 }
 
@@ -179,7 +185,8 @@ static bool hint_host(struct load *l, const struct load_rule *r, size_t i)
 	if (kind == PATTERN_ONE || kind == PATTERN_DEEP) {
 		if (is_allowed(l, base))
 			return false;
-		diag_add(l->diags, DIAG_NOTE, r->hosts.at[i], NULL, "\"%.*s\" does not match %.*s itself",
+		diag_add(l->diags, DIAG_NOTE, r->hosts.at[i], NULL,
+			 "\"%.*s\" does not match %.*s itself",
 			 STR_ARG(r->hosts.v[i]), STR_ARG(base));
 		return true;
 	}

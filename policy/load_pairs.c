@@ -116,7 +116,8 @@ static bool ports_overlap(const struct build_rule *a, const struct build_rule *b
 {
 	for (size_t i = 0; i < a->n_ports; i++)
 		for (size_t j = 0; j < b->n_ports; j++)
-			if (a->ports[i].first <= b->ports[j].last && b->ports[j].first <= a->ports[i].last)
+			if (a->ports[i].first <= b->ports[j].last &&
+			    b->ports[j].first <= a->ports[i].last)
 				return true;
 	return a->n_ports == 0 || b->n_ports == 0;
 }
@@ -206,7 +207,8 @@ static bool addresses_cover(const struct build_rule *outer, const struct build_r
 	return outer->n_addresses == 0 || inner->n_addresses > 0;
 }
 
-static bool hosts_cover(struct pairs *p, const struct load_rule *outer, const struct load_rule *inner)
+static bool hosts_cover(struct pairs *p, const struct load_rule *outer,
+			const struct load_rule *inner)
 {
 	if (outer->hosts.n == 0)
 		return true;
@@ -221,7 +223,8 @@ static bool hosts_cover(struct pairs *p, const struct load_rule *outer, const st
 	return inner->hosts.n > 0;
 }
 
-static bool rule_covers(struct pairs *p, const struct load_rule *outer, const struct load_rule *inner)
+static bool rule_covers(struct pairs *p, const struct load_rule *outer,
+			const struct load_rule *inner)
 {
 	const struct build_rule *o = &outer->b, *i = &inner->b;
 
@@ -250,11 +253,11 @@ static void meet_allows(struct pairs *p, const struct load_rule *a, const struct
 	if ((!credentials && !protos) || !rest_overlaps(p, &a->b, &b->b) ||
 	    told_before(p, first, second))
 		return;
-	diag_add(p->l->diags, DIAG_ERROR, second->at,
-		 "make the two differ in hosts, ports, methods or paths, or agree",
-		 "\"%.*s\" and \"%.*s\" (line %u) can match one request and differ in their %s",
-		 STR_ARG(second->b.id), STR_ARG(first->b.id), first->at.line,
-		 credentials ? "credential" : "protocol");
+	diag_error(p->l->diags, second->at,
+		   "make the two differ in hosts, ports, methods or paths, or agree",
+		   "\"%.*s\" and \"%.*s\" (line %u) can match one request and differ in their %s",
+		   STR_ARG(second->b.id), STR_ARG(first->b.id), first->at.line,
+		   credentials ? "credential" : "protocol");
 }
 
 static void meet_deny(struct pairs *p, const struct load_rule *allow, const struct load_rule *deny)
@@ -380,16 +383,17 @@ static void run_hosts(struct pairs *p, size_t r)
 		if (rule->b.deny || p->ports <= POLICY_PORTS_MAX ||
 		    count_ports(p, rule->hosts.v[i]) <= POLICY_PORTS_MAX)
 			continue;
-		diag_add(p->l->diags, DIAG_ERROR, rule->hosts.at[i], NULL,
-			 "all rules together allow more than %d ports of \"%.*s\"", POLICY_PORTS_MAX,
-			 STR_ARG(rule->hosts.v[i]));
+		diag_error(p->l->diags, rule->hosts.at[i], NULL,
+			   "all rules together allow more than %d ports of \"%.*s\"", POLICY_PORTS_MAX,
+			   STR_ARG(rule->hosts.v[i]));
 		break;
 	}
 }
 
 /* ---- rules by address ---- */
 
-static bool addresses_overlap(struct pairs *p, const struct build_rule *a, const struct build_rule *b)
+static bool addresses_overlap(struct pairs *p, const struct build_rule *a,
+			      const struct build_rule *b)
 {
 	for (size_t i = 0; i < a->n_addresses; i++)
 		for (size_t j = 0; j < b->n_addresses; j++, p->work++)
@@ -411,7 +415,8 @@ static void run_addresses(struct pairs *p, size_t r)
 
 	for (size_t o = 0; o < r && p->work <= WORK_MAX; o++) {
 		p->work++;
-		if (by_address(&l->rules[o]) && addresses_overlap(p, &l->rules[r].b, &l->rules[o].b))
+		if (by_address(&l->rules[o]) && addresses_overlap(p, &l->rules[r].b,
+								  &l->rules[o].b))
 			meet(p, &l->rules[r], &l->rules[o]);
 	}
 }
@@ -427,8 +432,8 @@ static void run(struct pairs *p)
 			run_addresses(p, r);
 	}
 	if (p->work > WORK_MAX)
-		diag_add(p->l->diags, DIAG_ERROR, (struct mark){ 0 }, NULL,
-			 "too many rules stand for the same hosts: they cannot all be set against each other");
+		diag_error(p->l->diags, (struct mark){ 0 }, NULL,
+			   "too many rules stand for the same hosts: they cannot all be set against each other");
 	if (p->l->diags->errors == 0)
 		tell_notes(p);
 }

@@ -41,7 +41,7 @@ struct load_credential {
 struct load_rule {
 	struct build_rule b;
 	struct load_hosts hosts;
-	struct mark at, credential_at;
+	struct mark at;
 	struct load_credential *credential;	/* or NULL */
 	bool good;		/* read without an error: worth to be set against others */
 };

@@ -17,7 +17,8 @@ static const char *const protocols[] = { "https", "http", NULL };
 static const char *const foreigns[] = { "strip", "refuse", "keep", NULL };
 
 #define FIELD(key_, type_, member, ...)                                                           \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct rule_fields, member), __VA_ARGS__ }
+	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct rule_fields, member), \
+	  __VA_ARGS__ }
 #define LATER(key_) { .key = key_, .type = SCHEMA_LATER }
 
 #define MATCHERS                                                                                  \
@@ -42,7 +43,8 @@ static const struct schema_row allow_rows[] = {
 	      .help = "what is done with credentials that the box brings itself"),
 	FIELD("plaintext", BOOL, plaintext, .help = "the credential may go over plain HTTP"),
 	FIELD("any_host", BOOL, any_host, .help = "lets \"**\" stand in hosts"),
-	FIELD("any_tenant", BOOL, any_tenant, .help = "lets a wildcard stand under a public suffix"),
+	FIELD("any_tenant", BOOL, any_tenant,
+	      .help = "lets a wildcard stand under a public suffix"),
 	{ .type = SCHEMA_END },
 };
 
@@ -89,15 +91,16 @@ static void read_ports(struct load *l, const struct yaml_node *list, struct buil
 		struct port_range *r = &v[b->n_ports];
 
 		if (!parse_ports(i->text, r)) {
-			diag_add(l->diags, DIAG_ERROR, i->at, "write a number from 1 to 65535, or a range: 8000-8099",
-				 "\"%.*s\" is no port", STR_ARG(i->text));
+			diag_error(l->diags, i->at,
+				   "write a number from 1 to 65535, or a range: 8000-8099",
+				   "\"%.*s\" is no port", STR_ARG(i->text));
 			continue;
 		}
 		count += (uint32_t)(r->last - r->first) + 1;
 		b->n_ports++;
 		if (!b->deny && count > POLICY_PORTS_MAX) {
-			diag_add(l->diags, DIAG_ERROR, i->at, NULL, "a rule allows at most %d ports",
-				 POLICY_PORTS_MAX);
+			diag_error(l->diags, i->at, NULL, "a rule allows at most %d ports",
+				   POLICY_PORTS_MAX);
 			break;
 		}
 	}
@@ -134,14 +137,16 @@ static void read_methods(struct load *l, const struct yaml_node *list, struct bu
 			same = same && upper[k] == i->text.p[k];
 		}
 		if (!token) {
-			diag_add(l->diags, DIAG_ERROR, i->at, NULL, "\"%.*s\" is no method", STR_ARG(i->text));
+			diag_error(l->diags, i->at, NULL, "\"%.*s\" is no method",
+				   STR_ARG(i->text));
 		} else if (!same) {
 			snprintf(advice, sizeof(advice), "write \"%.*s\"", (int)i->text.n, upper);
-			diag_add(l->diags, DIAG_ERROR, i->at, advice,
-				 "methods are compared as they are, in upper case: \"%.*s\"", STR_ARG(i->text));
-		} else if (!b->deny && (str_eq(i->text, STR("CONNECT")) || str_eq(i->text, STR("TRACE")))) {
-			diag_add(l->diags, DIAG_ERROR, i->at, NULL, "%.*s is never sent to an origin",
-				 STR_ARG(i->text));
+			diag_error(l->diags, i->at, advice,
+				   "methods are compared as they are, in upper case: \"%.*s\"", STR_ARG(i->text));
+		} else if (!b->deny && (str_eq(i->text, STR("CONNECT")) ||
+					str_eq(i->text, STR("TRACE")))) {
+			diag_error(l->diags, i->at, NULL, "%.*s is never sent to an origin",
+				   STR_ARG(i->text));
 		} else {
 			v[b->n_methods++] = i->text;
 		}
@@ -159,10 +164,11 @@ static void read_paths(struct load *l, const struct yaml_node *list, struct buil
 		if (i->text.n <= LOAD_PATH_MAX && path_pattern_valid(i->text, &why))
 			v[b->n_paths++] = i->text;
 		else if (str_find(i->text, '?') < i->text.n)
-			diag_add(l->diags, DIAG_ERROR, i->at, "a path pattern is matched without the query",
-				 "path \"%.*s\": '?' starts a query", STR_ARG(i->text));
+			diag_error(l->diags, i->at, "a path pattern is matched without the query",
+				   "path \"%.*s\": '?' starts a query", STR_ARG(i->text));
 		else
-			diag_add(l->diags, DIAG_ERROR, i->at, NULL, "path \"%.*s\": %s", STR_ARG(i->text), why);
+			diag_error(l->diags, i->at, NULL, "path \"%.*s\": %s", STR_ARG(i->text),
+				   why);
 	}
 	b->paths = v;
 }
@@ -175,9 +181,9 @@ static const struct addr_range *read_ranges(struct load *l, const struct yaml_no
 		if (addr_range_parse(i->text, &v[*n]))
 			(*n)++;
 		else
-			diag_add(l->diags, DIAG_ERROR, i->at,
-				 "write 203.0.113.7 or 203.0.113.0/28, with no bits set beyond the mask",
-				 "\"%.*s\" is no address or range", STR_ARG(i->text));
+			diag_error(l->diags, i->at,
+				   "write 203.0.113.7 or 203.0.113.0/28, with no bits set beyond the mask",
+				   "\"%.*s\" is no address or range", STR_ARG(i->text));
 	}
 	return v;
 }
@@ -188,22 +194,23 @@ static void check_matchers(struct load *l, const struct yaml_node *map, const st
 			   bool deny)
 {
 	if (!deny && !f->hosts && !f->addresses)
-		diag_add(l->diags, DIAG_ERROR, map->at, "any host at all is written hosts: [\"**\"] with any_host: true",
-			 "an allow rule must name hosts or addresses");
+		diag_error(l->diags, map->at,
+			   "any host at all is written hosts: [\"**\"] with any_host: true",
+			   "an allow rule must name hosts or addresses");
 	else if (!f->hosts && !f->addresses && !f->ports && !f->methods && !f->paths &&
 		 !schema_key(map, "protocol"))
-		diag_add(l->diags, DIAG_ERROR, map->at, "everything is denied by hosts: [\"**\"]",
-			 "a rule without any matcher");
+		diag_error(l->diags, map->at, "everything is denied by hosts: [\"**\"]",
+			   "a rule without any matcher");
 	if (!deny && f->hosts && f->addresses)
-		diag_add(l->diags, DIAG_ERROR, schema_key(map, "addresses")->at,
-			 "write two rules; the ranges that a name may resolve into are \"resolves_to\"",
-			 "an allow rule admits by name or by address");
+		diag_error(l->diags, schema_key(map, "addresses")->at,
+			   "write two rules; the ranges that a name may resolve into are \"resolves_to\"",
+			   "an allow rule admits by name or by address");
 	if (f->resolves_to && !f->hosts)
-		diag_add(l->diags, DIAG_ERROR, schema_key(map, "resolves_to")->at, NULL,
-			 "\"resolves_to\" goes with \"hosts\"");
+		diag_error(l->diags, schema_key(map, "resolves_to")->at, NULL,
+			   "\"resolves_to\" goes with \"hosts\"");
 	if (!deny && f->any_host && !f->hosts)
-		diag_add(l->diags, DIAG_ERROR, schema_key(map, "any_host")->at, NULL,
-			 "\"any_host\" goes with hosts: [\"**\"]");
+		diag_error(l->diags, schema_key(map, "any_host")->at, NULL,
+			   "\"any_host\" goes with hosts: [\"**\"]");
 }
 
 /* The box asks for these by address, and it speaks IPv4 only; each (address, port) is admitted on
@@ -218,16 +225,16 @@ static void check_literals(struct load *l, const struct yaml_node *list, const s
 		ports += (uint64_t)(b->ports[i].last - b->ports[i].first) + 1;
 	for (size_t i = 0; i < b->n_addresses; i++) {
 		if (b->addresses[i].net.family != 4)
-			diag_add(l->diags, DIAG_ERROR, list->at, NULL,
-				 "boxes speak IPv4 only: they cannot ask for an IPv6 address");
+			diag_error(l->diags, list->at, NULL,
+				   "boxes speak IPv4 only: they cannot ask for an IPv6 address");
 		else
 			addresses += 1ull << (32 - b->addresses[i].bits);
 	}
 	l->literals += addresses * ports;
 	if (l->literals > POLICY_LITERALS_MAX)
-		diag_add(l->diags, DIAG_ERROR, list->at,
-			 "name the few addresses that are meant; a range counts with all its addresses",
-			 "more than %d pairs of address and port are allowed so far", POLICY_LITERALS_MAX);
+		diag_error(l->diags, list->at,
+			   "name the few addresses that are meant; a range counts with all its addresses",
+			   "more than %d pairs of address and port are allowed so far", POLICY_LITERALS_MAX);
 }
 
 static struct load_credential *find_credential(struct load *l, struct str name)
@@ -248,8 +255,8 @@ static void tell_no_credential(struct load *l, const struct yaml_node *value)
 	near = diag_nearest(value->text, names, l->n_credentials);
 	if (near)
 		snprintf(advice, sizeof(advice), "did you mean \"%s\"?", near);
-	diag_add(l->diags, DIAG_ERROR, value->at, near ? advice : NULL,
-		 "no credential \"%.*s\" is declared in this file", STR_ARG(value->text));
+	diag_error(l->diags, value->at, near ? advice : NULL,
+		   "no credential \"%.*s\" is declared in this file", STR_ARG(value->text));
 }
 
 static bool is_bound(const struct load_credential *c, struct str host)
@@ -266,42 +273,47 @@ static void check_binding(struct load *l, const struct load_rule *r)
 
 	for (size_t i = 0; i < r->hosts.n; i++)
 		if (!is_bound(c, r->hosts.v[i]))
-			diag_add(l->diags, DIAG_ERROR, r->hosts.at[i],
-				 "split the rule, or add the host to the credential's hosts",
-				 "the credential \"%.*s\" (line %u) may not go to \"%.*s\"", STR_ARG(c->b.name),
-				 c->at.line, STR_ARG(r->hosts.v[i]));
+			diag_error(l->diags, r->hosts.at[i],
+				   "split the rule, or add the host to the credential's hosts",
+				   "the credential \"%.*s\" (line %u) may not go to \"%.*s\"", STR_ARG(c->b.name),
+				   c->at.line, STR_ARG(r->hosts.v[i]));
 }
 
-static void read_credential(struct load *l, const struct yaml_node *map, const struct rule_fields *f,
+static void read_credential(struct load *l, const struct yaml_node *map,
+			    const struct rule_fields *f,
 			    struct load_rule *r)
 {
 	const struct yaml_node *key = schema_key(map, "credential");
 
 	r->b.credential = NO_CREDENTIAL;
 	if (f->plaintext && !f->credential.n)
-		diag_add(l->diags, DIAG_ERROR, schema_key(map, "plaintext")->at, NULL,
-			 "\"plaintext\" goes with \"credential\"");
+		diag_error(l->diags, schema_key(map, "plaintext")->at, NULL,
+			   "\"plaintext\" goes with \"credential\"");
 	if (!f->credential.n)
 		return;
-	r->credential_at = key->next->at;
 	r->credential = find_credential(l, f->credential);
 	if (!r->credential) {
 		tell_no_credential(l, key->next);
 		return;
 	}
+	/* The rule's own word goes before its credential's. */
+	if (!r->b.has_foreign)
+		r->b.foreign = r->credential->b.foreign;
+	r->b.has_foreign = true;
 	if (f->addresses && !f->hosts)
-		diag_add(l->diags, DIAG_ERROR, key->at, NULL,
-			 "a credential goes to names, not to addresses");
+		diag_error(l->diags, key->at, NULL,
+			   "a credential goes to names, not to addresses");
 	if (r->b.protos == PROTO_HTTP && !f->plaintext)
-		diag_add(l->diags, DIAG_ERROR, key->next->at,
-			 "use protocol: https, or say plaintext: true and let everybody on the way read it",
-			 "a credential is not put on over plain HTTP");
+		diag_error(l->diags, key->next->at,
+			   "use protocol: https, or say plaintext: true and let everybody on the way read it",
+			   "a credential is not put on over plain HTTP");
 	check_binding(l, r);
 }
 
 static void read_lists(struct load *l, const struct rule_fields *f, struct load_rule *r)
 {
-	struct hosts_rules rules = { r->b.deny ? HOSTS_DENY : HOSTS_ALLOW, f->any_host, f->any_tenant };
+	struct hosts_rules rules = { r->b.deny ? HOSTS_DENY : HOSTS_ALLOW, f->any_host,
+				    f->any_tenant };
 
 	load_hosts(l, f->hosts, rules, &r->hosts);
 	r->b.hosts = r->hosts.v;
@@ -324,7 +336,8 @@ void load_rule(struct load *l, const struct yaml_node *node, bool deny, struct l
 	r->b.deny = deny;
 	r->b.line = node->at.line;
 	r->b.credential = NO_CREDENTIAL;
-	(void)schema_read(deny ? deny_rows : allow_rows, deny ? "a deny rule" : "an allow rule", node, &f,
+	(void)schema_read(deny ? deny_rows : allow_rows, deny ? "a deny rule" : "an allow rule",
+			  node, &f,
 			  l->diags);
 	if (node->kind != YAML_MAP)
 		return;

@@ -50,7 +50,8 @@ bool pattern_covers(struct str outer, struct str inner)
 		return in_kind == PATTERN_EXACT && str_eq(out, in);
 	if (out_kind == PATTERN_ONE)
 		return in_kind == PATTERN_ONE ? str_eq(out, in)
-		     : in_kind == PATTERN_EXACT && is_below(in, out) && str_eq(name_parent(in), out);
+		     : in_kind == PATTERN_EXACT && is_below(in, out) && str_eq(name_parent(in),
+									       out);
 	if (in_kind == PATTERN_EXACT)
 		return is_below(in, out);
 	return in_kind != PATTERN_ANY && (str_eq(in, out) || is_below(in, out));

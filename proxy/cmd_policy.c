@@ -62,7 +62,8 @@ static bool is_token(struct str s)
 	for (size_t i = 0; i < s.n; i++) {
 		char c = ascii_lower(s.p[i]);
 
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && !strchr("!#$%&'*+-.^_`|~", c))
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
+		    !strchr("!#$%&'*+-.^_`|~", c))
 			return false;
 	}
 	return s.n > 0;
@@ -176,7 +177,8 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 		goto out;
 	e = policy_map(&memfd, 1, &p);
 	if (e != OK) {
-		fprintf(stderr, "exeat: %s: the image that was compiled of it is not valid: %s\n", o->file,
+		fprintf(stderr, "exeat: %s: the image that was compiled of it is not valid: %s\n",
+			o->file,
 			err_text(e));
 		p = NULL;
 	}
@@ -205,7 +207,8 @@ static int check(const struct options *o)
 		else
 			allows++;
 	}
-	printf("%s: loads: %zu allow rule%s, %zu deny rule%s, %u warning%s\n", o->file, allows, plural(allows),
+	printf("%s: loads: %zu allow rule%s, %zu deny rule%s, %u warning%s\n", o->file, allows,
+	       plural(allows),
 	       denies, plural(denies), warnings, plural(warnings));
 	policy_free(p);
 	return EXIT_SUCCESS;

@@ -110,8 +110,8 @@ static void compile(struct reader *r, struct msg_read_done *done)
 		done->ok = policy_load(r->file, buf_str(&text), &env, r->memfd, &diags);
 	} else {
 		diags_init(&diags, r->file, STR_NONE);
-		diag_add(&diags, DIAG_ERROR, (struct mark){ 0 }, NULL, "cannot be read: %s",
-			 errno ? strerror(errno) : "too large");
+		diag_error(&diags, (struct mark){ 0 }, NULL, "cannot be read: %s",
+			   errno ? strerror(errno) : "too large");
 	}
 	print_diags(&diags);
 	done->errors = (uint32_t)diags.errors;

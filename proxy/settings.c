@@ -42,7 +42,8 @@ struct load {
 };
 
 #define FIELD(key_, type_, member, ...)                                                           \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct fields, member), __VA_ARGS__ }
+	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct fields, member), \
+	  __VA_ARGS__ }
 #define GROUP(key_, rows_) { .key = key_, .type = SCHEMA_GROUP, .rows = (rows_) }
 #define LATER(key_) { .key = key_, .type = SCHEMA_LATER }
 
@@ -52,12 +53,14 @@ static const struct schema_row resolver_rows[] = {
 	FIELD("servers", TEXTS, servers, .help = "ADDR:PORT of each; without them the system's"),
 	FIELD("timeout", DURATION, timeout_ms, .min = 100, .max = 60000, .initial = "2s",
 	      .help = "how long one server is waited for"),
-	FIELD("names", MAP, names, .help = "answered before any server is asked, vetted like any answer"),
+	FIELD("names", MAP, names,
+	      .help = "answered before any server is asked, vetted like any answer"),
 	{ .type = SCHEMA_END },
 };
 
 static const struct schema_row trust_rows[] = {
-	FIELD("system", BOOL, trust_system, .initial = "true", .help = "the system's CA certificates"),
+	FIELD("system", BOOL, trust_system, .initial = "true",
+	      .help = "the system's CA certificates"),
 	FIELD("add", TEXTS, trust_add, .help = "PEM files of origins' private CAs, added"),
 	{ .type = SCHEMA_END },
 };
@@ -93,7 +96,8 @@ static const struct schema_row rows[] = {
 	      .help = "the version of this format: write exeat-settings: 1"),
 	GROUP("resolver", resolver_rows),
 	GROUP("trust", trust_rows),
-	FIELD("secrets", MAP, secrets, .help = "where each value comes from, and the most hosts it may go to"),
+	FIELD("secrets", MAP, secrets,
+	      .help = "where each value comes from, and the most hosts it may go to"),
 	GROUP("network", network_rows),
 	GROUP("log", log_rows),
 	GROUP("limits", limits_rows),
@@ -107,12 +111,16 @@ struct secret_fields {
 };
 
 #define SECRET(key_, type_, member, ...)                                                          \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct secret_fields, member), __VA_ARGS__ }
+	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct secret_fields, member), \
+	  __VA_ARGS__ }
 
 static const struct schema_row secret_rows[] = {
-	SECRET("file", TEXT, file, .max = SETTINGS_PATH_MAX - 1, .help = "a file that others cannot read"),
-	SECRET("env", TEXT, env, .max = 256, .help = "a variable of the environment, taken at start"),
-	SECRET("hosts", TEXTS, hosts, .required = true, .help = "the most hosts that the value may go to"),
+	SECRET("file", TEXT, file, .max = SETTINGS_PATH_MAX - 1,
+	       .help = "a file that others cannot read"),
+	SECRET("env", TEXT, env, .max = 256,
+	       .help = "a variable of the environment, taken at start"),
+	SECRET("hosts", TEXTS, hosts, .required = true,
+	       .help = "the most hosts that the value may go to"),
 	{ .key = "systemd", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
 	{ .key = "exec", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
 	{ .key = "every", .type = SCHEMA_LATER },
@@ -124,10 +132,11 @@ static const struct schema_row secret_rows[] = {
 
 /* ---- values ---- */
 
-static bool over(struct load *l, const struct yaml_node *node, const char *what, size_t n, size_t max)
+static bool over(struct load *l, const struct yaml_node *node, const char *what, size_t n,
+		 size_t max)
 {
 	if (n > max)
-		diag_add(&l->diags, DIAG_ERROR, node->at, NULL, "more than %zu %s", max, what);
+		diag_error(&l->diags, node->at, NULL, "more than %zu %s", max, what);
 	return n > max;
 }
 
@@ -144,11 +153,13 @@ static void take_servers(struct load *l, const struct yaml_node *list)
 		uint16_t port;
 
 		if (!addr_port_parse(i->text, 53, &a, &port)) {
-			diag_add(&l->diags, DIAG_ERROR, i->at, "write \"203.0.113.53:53\" or \"[2001:db8::1]:53\"",
-				 "\"%.*s\" is no address of a server", STR_ARG(i->text));
+			diag_error(&l->diags, i->at,
+				   "write \"203.0.113.53:53\" or \"[2001:db8::1]:53\"",
+				   "\"%.*s\" is no address of a server", STR_ARG(i->text));
 			continue;
 		}
-		snprintf(text, sizeof(text), a.family == 6 ? "[%s]:%u" : "%s:%u", addr_format(&a, addr), port);
+		snprintf(text, sizeof(text), a.family == 6 ? "[%s]:%u" : "%s:%u",
+			 addr_format(&a, addr), port);
 		v[l->s->n_servers++] = arena_copy(&l->owned->arena, str_of(text));
 	}
 	l->s->servers = v;
@@ -160,8 +171,8 @@ static void take_addrs(struct load *l, const struct yaml_node *name, struct sett
 	size_t n = schema_count(list);
 
 	if (list->kind != YAML_LIST || n == 0 || n > NAME_ADDRS_MAX) {
-		diag_add(&l->diags, DIAG_ERROR, list->at, NULL, "a name has a list of 1 to %d addresses",
-			 NAME_ADDRS_MAX);
+		diag_error(&l->diags, list->at, NULL, "a name has a list of 1 to %d addresses",
+			   NAME_ADDRS_MAX);
 		return;
 	}
 	out->addrs = arena_take(&l->owned->arena, n, sizeof(*out->addrs));
@@ -169,7 +180,8 @@ static void take_addrs(struct load *l, const struct yaml_node *name, struct sett
 		if (i->kind == YAML_TEXT && addr_parse(i->text, &out->addrs[out->n_addrs]))
 			out->n_addrs++;
 		else
-			diag_add(&l->diags, DIAG_ERROR, i->at, NULL, "\"%.*s\" is no address", STR_ARG(i->text));
+			diag_error(&l->diags, i->at, NULL, "\"%.*s\" is no address",
+				   STR_ARG(i->text));
 	}
 }
 
@@ -185,8 +197,9 @@ static void take_names(struct load *l, const struct yaml_node *map)
 		enum name_result r = name_canon(key->text, &name);
 
 		if (r != NAME_OK) {
-			diag_add(&l->diags, DIAG_ERROR, key->at, NULL, "name \"%.*s\": %s", STR_ARG(key->text),
-				 name_result_text(r));
+			diag_error(&l->diags, key->at, NULL, "name \"%.*s\": %s",
+				   STR_ARG(key->text),
+				   name_result_text(r));
 			continue;
 		}
 		v[l->s->n_names].name = arena_copy(&l->owned->arena, name_str(&name));
@@ -204,8 +217,8 @@ static void take_trust(struct load *l, const struct yaml_node *list)
 		return;
 	for (const struct yaml_node *i = list->first; i; i = i->next) {
 		if (i->text.p[0] != '/' || i->text.n >= SETTINGS_PATH_MAX)
-			diag_add(&l->diags, DIAG_ERROR, i->at, NULL, "\"%.*s\" is no absolute path",
-				 STR_ARG(i->text));
+			diag_error(&l->diags, i->at, NULL, "\"%.*s\" is no absolute path",
+				   STR_ARG(i->text));
 		else
 			v[l->s->n_trust_add++] = i->text;
 	}
@@ -214,17 +227,19 @@ static void take_trust(struct load *l, const struct yaml_node *list)
 
 /* ---- pools ---- */
 
-static void take_pool(struct load *l, const struct yaml_node *root, const char *key, struct str text,
+static void take_pool(struct load *l, const struct yaml_node *root, const char *key,
+		      struct str text,
 		      uint8_t longest, struct addr_range *out)
 {
 	const struct yaml_node *network = root ? schema_key(root, "network") : NULL;
 	const struct yaml_node *node = network ? schema_key(network->next, key) : NULL;
 
-	if (addr_range_parse(text, out) && out->net.family == 4 && out->bits >= 8 && out->bits <= longest)
+	if (addr_range_parse(text, out) && out->net.family == 4 && out->bits >= 8 &&
+	    out->bits <= longest)
 		return;
 	if (node)
-		diag_add(&l->diags, DIAG_ERROR, node->next->at, NULL,
-			 "\"%s\" is an IPv4 range from /8 to /%u, not \"%.*s\"", key, longest, STR_ARG(text));
+		diag_error(&l->diags, node->next->at, NULL,
+			   "\"%s\" is an IPv4 range from /8 to /%u, not \"%.*s\"", key, longest, STR_ARG(text));
 }
 
 static void check_pools(struct load *l, const struct yaml_node *root)
@@ -232,9 +247,10 @@ static void check_pools(struct load *l, const struct yaml_node *root)
 	const struct addr_range *a = &l->s->link_pool, *b = &l->s->synthetic_pool;
 	const struct yaml_node *network = root ? schema_key(root, "network") : NULL;
 
-	if (network && l->diags.errors == 0 && (addr_in_range(&a->net, b) || addr_in_range(&b->net, a)))
-		diag_add(&l->diags, DIAG_ERROR, network->at, NULL,
-			 "\"link_pool\" and \"synthetic_pool\" overlap");
+	if (network && l->diags.errors == 0 && (addr_in_range(&a->net, b) ||
+						addr_in_range(&b->net, a)))
+		diag_error(&l->diags, network->at, NULL,
+			   "\"link_pool\" and \"synthetic_pool\" overlap");
 }
 
 /* ---- secrets ---- */
@@ -257,7 +273,8 @@ static const char *check_secret_name(struct str name)
 	for (size_t i = 0; i < name.n; i++) {
 		char c = name.p[i];
 
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && (i == 0 || !strchr("_.-", c)))
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
+		    (i == 0 || !strchr("_.-", c)))
 			return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
 	}
 	return NULL;
@@ -272,12 +289,13 @@ static void take_hosts(struct load *l, const struct yaml_node *list, struct sett
 		enum name_result r = pattern_canon(i->text, &pattern);
 
 		if (pattern_kind(i->text, &base) == PATTERN_ANY)
-			diag_add(&l->diags, DIAG_ERROR, i->at, NULL, "a secret goes to hosts that are named");
+			diag_error(&l->diags, i->at, NULL, "a secret goes to hosts that are named");
 		else if (r != NAME_OK)
-			diag_add(&l->diags, DIAG_ERROR, i->at, NULL, "host \"%.*s\": %s", STR_ARG(i->text),
-				 name_result_text(r));
+			diag_error(&l->diags, i->at, NULL, "host \"%.*s\": %s", STR_ARG(i->text),
+				   name_result_text(r));
 		else
-			out->hosts[out->n_hosts++] = arena_copy(&l->owned->arena, str_n(pattern.s, pattern.n));
+			out->hosts[out->n_hosts++] = arena_copy(&l->owned->arena,
+								str_n(pattern.s, pattern.n));
 	}
 }
 
@@ -287,16 +305,18 @@ static void take_secret(struct load *l, const struct yaml_node *key, struct sett
 	const char *wrong = check_secret_name(key->text), *wrong_env;
 
 	if (wrong)
-		diag_add(&l->diags, DIAG_ERROR, key->at, NULL, "secret \"%.*s\": %s", STR_ARG(key->text), wrong);
+		diag_error(&l->diags, key->at, NULL, "secret \"%.*s\": %s", STR_ARG(key->text),
+			   wrong);
 	if (schema_read(secret_rows, "a secret", key->next, &f, &l->diags) && !f.file.n == !f.env.n)
-		diag_add(&l->diags, DIAG_ERROR, key->at, NULL, "a secret has one source: \"file\" or \"env\"");
+		diag_error(&l->diags, key->at, NULL,
+			   "a secret has one source: \"file\" or \"env\"");
 	wrong_env = check_env(f.env);
 	if (wrong_env)
-		diag_add(&l->diags, DIAG_ERROR, schema_key(key->next, "env")->next->at, NULL, "\"%.*s\": %s",
-			 STR_ARG(f.env), wrong_env);
+		diag_error(&l->diags, schema_key(key->next, "env")->next->at, NULL, "\"%.*s\": %s",
+			   STR_ARG(f.env), wrong_env);
 	if (f.file.n && f.file.p[0] != '/')
-		diag_add(&l->diags, DIAG_ERROR, schema_key(key->next, "file")->next->at, NULL,
-			 "\"%.*s\" is no absolute path", STR_ARG(f.file));
+		diag_error(&l->diags, schema_key(key->next, "file")->next->at, NULL,
+			   "\"%.*s\" is no absolute path", STR_ARG(f.file));
 	out->name = key->text;
 	out->file = f.file;
 	out->env = f.env;

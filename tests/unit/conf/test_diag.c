@@ -34,7 +34,8 @@ static void line_caret_and_advice_stand_under_each_other(void **state)
 
 	(void)state;
 	diags_init(&d, STR("p.yaml"), STR("exeat: 1\nalow:\n"));
-	diag_add(&d, DIAG_ERROR, (struct mark){ 2, 1, 4 }, "did you mean \"allow\"?", "unknown key \"%s\"",
+	diag_add(&d, DIAG_ERROR, (struct mark){ 2, 1, 4 }, "did you mean \"allow\"?",
+		 "unknown key \"%s\"",
 		 "alow");
 	assert_prints(&d, "p.yaml:2:1: error: unknown key \"alow\"\n"
 			  "  2 | alow:\n"
@@ -76,11 +77,12 @@ static void the_file_cannot_drive_the_terminal(void **state)
 	struct diags d;
 
 	(void)state;
-	diags_init(&d, STR("p\x1b[2J"), STR("\x1b]0;x\x07\xff\xc2\x9b\xe2\x80\xae ok \xc3\xbc\r\n"));
+	diags_init(&d, STR("p\x1b[2J"),
+		   STR("\x1b]0;x\x07\xff\xc2\x9b\xe2\x80\xae ok \xc3\xbc\r\n"));
 	diag_add(&d, DIAG_ERROR, (struct mark){ 1, 10, 3 }, "\x7f", "\x1b[31m");
 	assert_prints(&d, "p\\x1b[2J:1:10: error: \\x1b[31m\n"
 			  "  1 | \\x1b]0;x\\x07\\xff\\xc2\\x9b\\xe2\\x80\\xae ok \xc3\xbc\n"
-			  "    |                         ^~~~~~~~~~~\n"
+			  "    |                         ^~~~~~~~~~~~\n"
 			  "      \\x7f\n");
 	diags_free(&d);
 }

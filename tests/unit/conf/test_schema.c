@@ -26,11 +26,15 @@ static const char *check_name(struct str s)
 static const char *const modes[] = { "slow", "fast", NULL };
 
 static const struct schema_row group[] = {
-	{ .key = "flag", .type = SCHEMA_BOOL, .offset = offsetof(struct filled, in.flag), .initial = "true" },
-	{ .key = "wait", .type = SCHEMA_DURATION, .offset = offsetof(struct filled, in.wait), .min = 1000,
+	{ .key = "flag", .type = SCHEMA_BOOL, .offset = offsetof(struct filled, in.flag),
+	 .initial = "true" },
+	{ .key = "wait", .type = SCHEMA_DURATION, .offset = offsetof(struct filled, in.wait),
+	 .min = 1000,
 	  .max = 3600000, .initial = "2s" },
-	{ .key = "size", .type = SCHEMA_SIZE, .offset = offsetof(struct filled, in.size), .initial = "64KiB" },
-	{ .key = "count", .type = SCHEMA_NUMBER, .offset = offsetof(struct filled, in.count), .min = 1,
+	{ .key = "size", .type = SCHEMA_SIZE, .offset = offsetof(struct filled, in.size),
+	 .initial = "64KiB" },
+	{ .key = "count", .type = SCHEMA_NUMBER, .offset = offsetof(struct filled, in.count),
+	 .min = 1,
 	  .max = 9 },
 	{ .type = SCHEMA_END },
 };
@@ -38,7 +42,8 @@ static const struct schema_row group[] = {
 static const struct schema_row rows[] = {
 	{ .key = "name", .type = SCHEMA_TEXT, .offset = offsetof(struct filled, name), .max = 8,
 	  .required = true, .check = check_name, .help = "who it is" },
-	{ .key = "mode", .type = SCHEMA_CHOICE, .offset = offsetof(struct filled, mode), .choices = modes,
+	{ .key = "mode", .type = SCHEMA_CHOICE, .offset = offsetof(struct filled, mode),
+	 .choices = modes,
 	  .later = "warp light", .initial = "fast" },
 	{ .key = "group", .type = SCHEMA_GROUP, .rows = group },
 	{ .key = "texts", .type = SCHEMA_TEXTS, .offset = offsetof(struct filled, texts) },
@@ -114,9 +119,11 @@ static void defaults_are_written_as_values_are(void **state)
 static void keys_are_known_or_errors(void **state)
 {
 	(void)state;
-	refuse("{name: n, txets: [a]}", "unknown key \"txets\" in a thing", "did you mean \"texts\"?");
+	refuse("{name: n, txets: [a]}", "unknown key \"txets\" in a thing",
+	       "did you mean \"texts\"?");
 	refuse("{name: n, zebra: 1}", "unknown key \"zebra\" in a thing", NULL);
-	refuse("{name: n, group: {flags: true}}", "unknown key \"flags\" in group", "did you mean \"flag\"?");
+	refuse("{name: n, group: {flags: true}}", "unknown key \"flags\" in group",
+	       "did you mean \"flag\"?");
 	refuse("mode: fast", "\"name\" is missing in a thing", "who it is");
 }
 
@@ -124,7 +131,8 @@ static void what_is_not_there_yet_says_so(void **state)
 {
 	(void)state;
 	refuse("{name: n, wings: 2}", "this version does not have \"wings\" in a thing", "walk");
-	refuse("{name: n, mode: warp}", "this version does not have \"mode: warp\"", "it is slow or fast");
+	refuse("{name: n, mode: warp}", "this version does not have \"mode: warp\"",
+	       "it is slow or fast");
 	refuse("{name: n, mode: war}", "\"mode\" cannot be \"war\"", "it is slow or fast");
 }
 
