@@ -285,10 +285,14 @@ static enum err record_dial(const struct job *j, const struct msg_dialed *m, con
 {
 	struct record r;
 	char text[ADDR_TEXT_MAX];
+	struct decision d = decide_dial(j, a);
 
+	/* Nothing that could be dialled: no rule is about it. */
+	if (m->status == DIAL_DENIED && d.verdict != VERDICT_DENY)
+		d = (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
 	record_begin(&r, RECORD_dial);
 	record_str(&r, REC_sandbox, str_n(j->box->name, j->box->name_n));
-	audit_decision(&r, j->box->policy, decide_dial(j, a));
+	audit_decision(&r, j->box->policy, d);
 	record_str(&r, REC_destination, name_str(&j->name));
 	if (a->family)
 		record_str(&r, REC_address, str_of(addr_format(a, text)));

@@ -254,9 +254,8 @@ static enum resolve_status status_of(int ares)
 	case ARES_ENOTFOUND:
 		return RESOLVE_NXDOMAIN;
 	case ARES_ETIMEOUT:
-	case ARES_ECONNREFUSED:
 		return RESOLVE_TIMEOUT;
-	default:
+	default:	/* ARES_ECONNREFUSED among them: c-ares says it when every server said SERVFAIL */
 		return RESOLVE_SERVFAIL;
 	}
 }
