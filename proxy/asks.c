@@ -1,12 +1,13 @@
 /* Theory of operation
  *
- * A question has a slot; its id is made of the kind, the slot and the slot's generation, so that an
- * answer is matched by all three and an id that was answered is never valid again soon. A question is
+ * A question has a slot; its id is made of the kind, the slot and the slot's generation, so that
+ * an answer is matched by all three and an id that was answered is never valid again soon. A
+ * question is
  *
  *   SENT        waiting for its answer; its timer delivers the failure if none comes in time
  *   FAILED      could not be sent: its timer, due at once, delivers the failure from the loop
- *   FORGOTTEN   cancelled or timed out: the answer may still come and is then thrown away; its timer
- *               ends that after ASK_FORGOTTEN_MS
+ *   FORGOTTEN   cancelled or timed out: the answer may still come and is then thrown away; its
+ *               timer ends that after ASK_FORGOTTEN_MS
  *
  * A descriptor that nobody waits for is closed and its ticket handed back, whatever its id says.
  */
@@ -227,7 +228,8 @@ void asks_free(struct asks *a)
 	free(a);
 }
 
-/* A question in its slot, counted as sent unless there are too many; NULL without memory or slot. */
+/* A question in its slot, counted as sent unless there are too many; NULL without memory or
+ * slot. */
 static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn, void *arg)
 {
 	struct kind_table *t = &w->asks->kinds[kind];

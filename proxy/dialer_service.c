@@ -1,19 +1,19 @@
 /* Theory of operation
  *
- * A job is one RESOLVE or DIAL of a worker. It begins with the policy, asked with what is known, so that
- * nothing about a refused name goes out; then
+ * A job is one RESOLVE or DIAL of a worker. It begins with the policy, asked with what is known,
+ * so that nothing about a refused name goes out; then
  *
  *   RESOLVING    the resolver has the name (skipped for what is known, and for literals)
  *   CONNECTING   proxy/dial.h has the addresses that were not objected to
  *
- * Addresses are vetted when they come and once more right before each connect. A connection that is up
- * becomes, in this order: a dial record, a ticket at the broker, an answer with the descriptor. A ticket
- * is a random number, so that a worker that guesses finds none; a box's tickets are counted until its
- * worker hangs up.
+ * Addresses are vetted when they come and once more right before each connect. A connection that
+ * is up becomes, in this order: a dial record, a ticket at the broker, an answer with the
+ * descriptor. A ticket is a random number, so that a worker that guesses finds none; a box's
+ * tickets are counted until its worker hangs up.
  *
- * A box ends with its worker's channel: jobs are dropped, and closing the broker's channel ends all its
- * tickets there. Without a broker (it is being started again) connections go on to be made; they just
- * have no grants.
+ * A box ends with its worker's channel: jobs are dropped, and closing the broker's channel ends
+ * all its tickets there. Without a broker (it is being started again) connections go on to be
+ * made; they just have no grants.
  */
 #include <stdlib.h>
 #include <sys/random.h>
@@ -332,7 +332,8 @@ static void end_ticket(struct box *b, uint64_t ticket)
 		tell_broker(b, MSG_TICKET_END, &m);
 }
 
-/* Records the dial, vouches for it, and tells the worker. Frees the job; the box may be gone, too. */
+/* Records the dial, vouches for it, and tells the worker. Frees the job; the box may be gone,
+ * too. */
 static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *a, int fd)
 {
 	struct box *b = j->box;

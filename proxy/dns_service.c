@@ -1,24 +1,26 @@
 /* Theory of operation
  *
- * Each question is judged by the policy first (proxy/dns_judge.h). What is refused is answered at once,
- * and nobody outside learns of it:
+ * Each question is judged by the policy first (proxy/dns_judge.h). What is refused is answered at
+ * once, and nobody outside learns of it:
  *
  *   refused, type A       NOERROR with the refusal address, where every port answers RST
  *   refused, other types  NOERROR without data: the codes of one name never contradict each other
  *   artefacts             NXDOMAIN, so that a client's search goes on to the name that is meant
  *
- * A name that could be allowed becomes a lookup, which all questions for it share whatever their type:
+ * A name that could be allowed becomes a lookup, which all questions for it share whatever their
+ * type:
  *
- *   RESOLVING   the dialer is asked whether the name exists; the same code is then given for each type
+ *   RESOLVING   the dialer is asked whether the name exists; each type then gets the same code
  *   LEASING     it does, and somebody asked for A: the supervisor leases an address and admits it
  *
- * and only then the answer goes out. A name that resolves into a prohibited range only gets its lease all
- * the same: the box is told by the connection (502, destination_ip_prohibited), in words that DNS has not.
+ * and only then the answer goes out. A name that resolves into a prohibited range only gets its
+ * lease all the same: the box is told by the connection (502, destination_ip_prohibited), in words
+ * that DNS has not.
  *
  * The record comes before the answer. Where the log takes no record, the answer is SERVFAIL.
  *
- * Limits: QUESTIONS_MAX questions waiting; what is over it is answered SERVFAIL. Refusals that repeat are
- * counted (proxy/tally.h): artefacts in one line a second whatever their names.
+ * Limits: QUESTIONS_MAX questions waiting; what is over it is answered SERVFAIL. Refusals that
+ * repeat are counted (proxy/tally.h): artefacts in one line a second whatever their names.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +85,8 @@ static void reply(struct dns_asker *asker, const struct dns_query *q, const stru
 	dns_reply(asker, out, dns_build(q, a, out, max < sizeof(out) ? max : sizeof(out)));
 }
 
-/* The name for the log: a host's in its one spelling, so that nobody's mix of cases makes it another. */
+/* The name for the log: a host's in its one spelling, so that nobody's mix of cases makes it
+ * another. */
 static struct str name_of(const struct dns_query *q)
 {
 	return q->name_ok ? name_str(&q->name) : str_of(q->shown);
@@ -111,8 +114,8 @@ static void reply_recorded(struct dns_service *s, struct dns_asker *asker, const
 
 /* ---- refusals ---- */
 
-/* What makes two refusals the same: head, then the name as shown. Names that no host has, and names that
- * nobody means, are each one kind whatever they are. */
+/* What makes two refusals the same: head, then the name as shown. Names that no host has, and
+ * names that nobody means, are each one kind whatever they are. */
 enum { KEY_WHY, KEY_RCODE, KEY_TYPE_HIGH, KEY_TYPE_LOW, KEY_HEAD };
 
 /* Causes that are not the policy's; each is a row of the key's KEY_WHY. */
@@ -180,7 +183,8 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return dns_record(s->w, &e) == OK;
 }
 
-/* Records the refusal, or counts it, and answers @a with its id in the words of an Extended Error. */
+/* Records the refusal, or counts it, and answers @a with its id in the words of an Extended
+ * Error. */
 static void refuse(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
 		   struct dns_answer *a, enum cause cause, struct decision decision)
 {

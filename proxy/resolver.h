@@ -1,7 +1,7 @@
 /* proxy/resolver.h - addresses of names: the operator's list, then the cache, then DNS servers
  *
- * Who asks for a name that is being asked for already waits for the same answer. Answers are not vetted
- * here: they are the same for all sandboxes, policies are not.
+ * Who asks for a name that is being asked for already waits for the same answer. Answers are not
+ * vetted here: they are the same for all sandboxes, policies are not.
  *
  * Ownership   answers are borrowed for the callback or until the next call.
  * Blocking    resolver_new() reads resolv.conf; then never.

@@ -1,8 +1,8 @@
 /* proxy/resolver_cache.h - what upstream said of a name, for as long as it said
  *
- * Holds addresses as they came, not vetted: each sandbox's policy reads them at each use. An entry is
- * used until it expires and not a moment longer, whatever state upstream is in: there is no stale use.
- * Failures (no answer, SERVFAIL) are never kept.
+ * Holds addresses as they came, not vetted: each sandbox's policy reads them at each use. An entry
+ * is used until it expires and not a moment longer, whatever state upstream is in: there is no
+ * stale use. Failures (no answer, SERVFAIL) are never kept.
  *
  * Ownership   owns its entries; resolver_cache_get()'s result lives until the next put.
  * Blocking    never.

@@ -1,12 +1,12 @@
 /* Theory of operation
  *
- * c-ares is driven by its socket state callback: one event a socket it has open, one timer for its next
- * deadline. Its sockets are closed whenever nothing is under way, so that each burst of queries has new
- * source ports.
+ * c-ares is driven by its socket state callback: one event a socket it has open, one timer for its
+ * next deadline. Its sockets are closed whenever nothing is under way, so that each burst of
+ * queries has new source ports.
  *
- * A query is two questions, A and AAAA. It is over when both have their answers, or QUERY_GRACE_MS after
- * one family has addresses (RFC 8305 3: a server that swallows AAAA must not hold up A). It then calls
- * back, and stays as a shell until c-ares has let go of both.
+ * A query is two questions, A and AAAA. It is over when both have their answers, or QUERY_GRACE_MS
+ * after one family has addresses (RFC 8305 3: a server that swallows AAAA must not hold up A). It
+ * then calls back, and stays as a shell until c-ares has let go of both.
  */
 #include "proxy/resolver_query.h"
 

@@ -237,6 +237,27 @@ static void no_more_failures_wait_than_there_are_slots(void **state)
 	assert_true(ask_lease(&worker, STR("api.test"), on_leased, NULL) != 0);
 }
 
+static void a_question_that_nobody_answers_fails_in_time_and_its_late_answer_is_known(void **state)
+{
+	const struct channel_peer here = { .self = ROLE_WORKER, .other = ROLE_SUPERVISOR,
+					   .table = exeat_messages };
+	struct msg_leased m = { .ok = 1 };
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(channel_pair(fds), OK);
+	worker.supervisor = channel_new(world.base, fds[0], &here);
+	channel_set_phase(worker.supervisor, PHASE_RUN);
+	m.id = ask_lease(&worker, STR("api.test"), on_leased, NULL);
+	WAIT_UNTIL(&world, got.leased == 1);
+	assert_int_equal(got.status, 0);
+	assert_true(asks_answer(&worker, MSG_LEASED, &m, NULL, 0));
+	assert_false(asks_answer(&worker, MSG_LEASED, &m, NULL, 0));
+	assert_int_equal(got.leased, 1);
+	channel_free(worker.supervisor);
+	close(fds[1]);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -252,6 +273,7 @@ int main(void)
 		CASE(a_failure_that_was_cancelled_does_not_come),
 		CASE(past_the_limit_a_question_fails_as_over_quota),
 		CASE(no_more_failures_wait_than_there_are_slots),
+		CASE(a_question_that_nobody_answers_fails_in_time_and_its_late_answer_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

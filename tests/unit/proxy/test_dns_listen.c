@@ -164,6 +164,21 @@ static void tcp_takes_longer_answers_than_udp(void **state)
 	assert_int_equal(dns_asker_max(askers[1], &q), 512);
 }
 
+/* A byte now and then keeps nothing open: the time runs from one whole query to the next. */
+static void a_connection_that_asks_nothing_whole_is_closed(void **state)
+{
+	char room[16];
+	ssize_t n;
+
+	(void)state;
+	open_at(INADDR_LOOPBACK);
+	client = connected_socket(SOCK_STREAM, port);
+	assert_int_equal(send(client, "\0\5abc", 5, 0), 5);
+	WAIT_UNTIL(&world, (n = recv(client, room, sizeof(room), MSG_DONTWAIT)) >= 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(n_askers, 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -174,6 +189,7 @@ int main(void)
 		CASE(answers_that_are_not_taken_stop_the_reading_and_all_come_in_the_end),
 		CASE(a_connection_that_ends_early_takes_nothing_with_it),
 		CASE(tcp_takes_longer_answers_than_udp),
+		CASE(a_connection_that_asks_nothing_whole_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
