@@ -298,7 +298,8 @@ ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg)
 	return ask ? send_ask(ask, w->supervisor, MSG_LEASE, &m) : 0;
 }
 
-ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn, void *arg)
+ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn,
+		void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_DIAL, (union ask_fn){ .dialed = fn }, arg);
 	struct msg_dial m = { .id = ask ? ask->id : 0, .name = name, .literal = literal, .port = port };
@@ -314,8 +315,8 @@ ask_id ask_leaf(struct worker *w, struct str name, bool literal, leaf_fn *fn, vo
 	return ask ? send_ask(ask, w->broker, MSG_LEAF, &m) : 0;
 }
 
-ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method, struct str path,
-		 granted_fn *fn, void *arg)
+ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method,
+		 struct str path, granted_fn *fn, void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_GRANT, (union ask_fn){ .granted = fn }, arg);
 	struct msg_grant m = { .id = ask ? ask->id : 0, .ticket = ticket, .proto = (uint8_t)proto,
@@ -385,8 +386,8 @@ static void throw_away(struct worker *w, uint16_t type, const void *msg, int *fd
 }
 
 /* A connection comes with its descriptor, a failure without one; everything else is a failure. */
-static void call_dialed(struct worker *w, dialed_fn *fn, void *arg, const struct msg_dialed *m, int *fds,
-			size_t n_fds)
+static void call_dialed(struct worker *w, dialed_fn *fn, void *arg, const struct msg_dialed *m,
+			int *fds, size_t n_fds)
 {
 	struct msg_dialed broken = *m;
 

@@ -177,11 +177,12 @@ static void answer_resolve(struct box *b, const struct msg_resolve *q, enum reso
 	tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
 }
 
-static void finish_resolve(struct box *b, uint32_t id, struct str name, const struct resolver_answer *a)
+static void finish_resolve(struct box *b, uint32_t id, struct str name,
+			   const struct resolver_answer *a)
 {
 	const struct facts f = { .host = name };
-	struct msg_resolved m = { .id = id, .status = (uint8_t)a->status, .cached = a->cached, .ttl = a->ttl,
-				  .ms = a->ms, .server = str_of(a->server) };
+	struct msg_resolved m = { .id = id, .status = (uint8_t)a->status, .cached = a->cached,
+				  .ttl = a->ttl, .ms = a->ms, .server = str_of(a->server) };
 	struct addr good[MSG_ADDRS_MAX];
 	char packed[MSG_ADDRS_MAX * ADDR_PACKED];
 	struct buf why;
@@ -356,7 +357,8 @@ static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *
 		close(fd);
 }
 
-static void fail_dial(struct job *j, enum dial_status status, enum resolve_status resolve, struct str why)
+static void fail_dial(struct job *j, enum dial_status status, enum resolve_status resolve,
+		      struct str why)
 {
 	struct msg_dialed m = { .status = (uint8_t)status, .resolve = (uint8_t)resolve, .attempts = why };
 
@@ -374,7 +376,8 @@ static const char *judge_address(void *arg, const struct addr *a)
 static void on_dialed(void *arg, const struct dial_result *r)
 {
 	struct job *j = arg;
-	struct msg_dialed m = { .status = (uint8_t)r->status, .connect_ms = r->ms, .attempts = r->attempts };
+	struct msg_dialed m = { .status = (uint8_t)r->status, .connect_ms = r->ms,
+				.attempts = r->attempts };
 
 	j->dial = NULL;
 	finish_dial(j, &m, &r->addr, r->fd);
@@ -601,8 +604,8 @@ out:
 
 /* ---- the dialer ---- */
 
-struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start, struct ring *ring,
-			  const char **why)
+struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start,
+			  struct ring *ring, const char **why)
 {
 	struct dialer *d = calloc(1, sizeof(*d));
 

@@ -32,11 +32,12 @@ struct ring;
 struct dialer;
 
 /* Borrows @ring, copies from @start. NULL: *why says it. */
-struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start, struct ring *ring,
-			  const char **why);
+struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start,
+			  struct ring *ring, const char **why);
 void dialer_free(struct dialer *d);
 /* A sandbox whose number is known already takes that one's place. */
-must_use enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds, size_t n_fds);
+must_use enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds,
+				 size_t n_fds);
 size_t dialer_sandboxes(const struct dialer *d);
 
 #endif

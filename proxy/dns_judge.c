@@ -33,7 +33,8 @@ static bool made_by_search_list(const struct worker *w, struct str name)
 {
 	if (could_be_allowed(w, ANY_NAME))
 		return false;
-	for (name = without_last_label(name); str_find(name, '.') < name.n; name = without_last_label(name))
+	for (name = without_last_label(name); str_find(name, '.') < name.n;
+	     name = without_last_label(name))
 		if (could_be_allowed(w, name))
 			return true;
 	return false;

@@ -80,8 +80,9 @@ static bool read_packet(struct dns_listen *l)
 	struct in_pktinfo info;
 	struct sockaddr_in from = { 0 };
 	struct iovec iov = { l->packet, sizeof(l->packet) };
-	struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov,
+			    .msg_iovlen = 1, .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(l->udp, &m, MSG_DONTWAIT);
 	struct dns_asker *asker;
 

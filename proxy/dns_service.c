@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "conf/buf.h"
 #include "proxy/dns_judge.h"
@@ -100,8 +101,9 @@ static void reply_failed(struct dns_asker *asker, const struct dns_query *q, con
 }
 
 /* The record first; the answer only if it was taken. */
-static void reply_recorded(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
-			   const struct dns_answer *a, struct dns_event *e)
+static void reply_recorded(struct dns_service *s, struct dns_asker *asker,
+			   const struct dns_query *q, const struct dns_answer *a,
+			   struct dns_event *e)
 {
 	e->name = name_of(q);
 	e->type = q->type;
@@ -119,8 +121,8 @@ static void reply_recorded(struct dns_service *s, struct dns_asker *asker, const
 enum { KEY_WHY, KEY_RCODE, KEY_TYPE_HIGH, KEY_TYPE_LOW, KEY_HEAD };
 
 /* Causes that are not the policy's; each is a row of the key's KEY_WHY. */
-enum cause { CAUSE_POLICY, CAUSE_ARTEFACT, CAUSE_NO_HOST, CAUSE_NO_POINTER, CAUSE_MALFORMED, CAUSE_CLASS,
-	     CAUSE_OPCODE, CAUSE_TOO_MANY, CAUSE_DIALER, CAUSE_NO_LEASE, CAUSES };
+enum cause { CAUSE_POLICY, CAUSE_ARTEFACT, CAUSE_NO_HOST, CAUSE_NO_POINTER, CAUSE_MALFORMED,
+	     CAUSE_CLASS, CAUSE_OPCODE, CAUSE_TOO_MANY, CAUSE_DIALER, CAUSE_NO_LEASE, CAUSES };
 
 static const struct {
 	const char *text;	/* NULL: the policy's own rule */
@@ -138,7 +140,8 @@ static const struct {
 	[CAUSE_NO_LEASE] = { "no address could be leased for the name", true },
 };
 
-static void make_key(struct buf *key, enum cause cause, const struct dns_query *q, enum dns_rcode rcode)
+static void make_key(struct buf *key, enum cause cause, const struct dns_query *q,
+		     enum dns_rcode rcode)
 {
 	buf_init(key, TALLY_KEY_MAX);
 	buf_put_c(key, (char)cause);
@@ -222,8 +225,8 @@ static void refuse(struct dns_service *s, struct dns_asker *asker, const struct 
 	buf_free(&key);
 }
 
-static void refuse_by_policy(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
-			     struct decision decision)
+static void refuse_by_policy(struct dns_service *s, struct dns_asker *asker,
+			     const struct dns_query *q, struct decision decision)
 {
 	struct dns_answer a = { .rcode = DNS_NOERROR, .ttl = REFUSAL_TTL, .ede = EDE_BLOCKED };
 
@@ -237,7 +240,8 @@ static void refuse_by_policy(struct dns_service *s, struct dns_asker *asker, con
 static void refuse_name(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
 			enum cause cause, struct decision decision)
 {
-	struct dns_answer a = { .rcode = DNS_NXDOMAIN, .ttl = REFUSAL_TTL, .soa = true, .ede = EDE_BLOCKED };
+	struct dns_answer a = { .rcode = DNS_NXDOMAIN, .ttl = REFUSAL_TTL, .soa = true,
+				.ede = EDE_BLOCKED };
 
 	refuse(s, asker, q, &a, cause, decision);
 }
@@ -373,7 +377,8 @@ static void answer_question(struct lookup *l, struct question *q)
 {
 	struct dns_service *s = l->service;
 	struct dns_answer a = upstream_answer(l, &q->query);
-	struct dns_event e = { .decision = q->decision, .resolved = &l->resolved, .ms = now_ms() - q->since };
+	struct dns_event e = { .decision = q->decision, .resolved = &l->resolved,
+			       .ms = now_ms() - q->since };
 
 	if (l->resolved.status == RESOLVE_DENIED) {
 		fail_question(s, q->asker, &q->query, CAUSE_DIALER, q->decision);
@@ -540,8 +545,11 @@ struct dns_service *dns_service_new(struct worker *w, int udp, int tcp)
 {
 	struct dns_service *s = calloc(1, sizeof(*s));
 
-	if (!s)
+	if (!s) {
+		close(udp);
+		close(tcp);
 		return NULL;
+	}
 	s->w = w;
 	s->tally = tally_new(w->base, tell_repeats, s);
 	s->listen = dns_listen_new(w->base, udp, tcp, w->ifindex, on_packet, s);

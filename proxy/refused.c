@@ -157,8 +157,8 @@ static bool read_datagram(struct refused *r)
 {
 	struct sockaddr_nl from = { 0 };
 	socklen_t len = sizeof(from);
-	ssize_t n = recvfrom(r->fd, r->datagram, sizeof(r->datagram), MSG_DONTWAIT, (struct sockaddr *)&from,
-			     &len);
+	ssize_t n = recvfrom(r->fd, r->datagram, sizeof(r->datagram), MSG_DONTWAIT,
+			     (struct sockaddr *)&from, &len);
 
 	if (n < 0 && errno == ENOBUFS)
 		tally_suppress(r->tally, 1);

@@ -24,7 +24,8 @@ struct resolver_wait;
 
 typedef void resolver_fn(void *arg, const struct resolver_answer *a);
 
-struct resolver *resolver_new(struct event_base *base, const struct msg_dialer_start *start, const char **why);
+struct resolver *resolver_new(struct event_base *base, const struct msg_dialer_start *start,
+			      const char **why);
 /* Waiters are not called back. */
 void resolver_free(struct resolver *r);
 /* What is known without asking, or NULL. */

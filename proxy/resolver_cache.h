@@ -39,7 +39,8 @@ void resolver_cache_free(struct resolver_cache *c);
 void resolver_cache_put(struct resolver_cache *c, struct str name, const struct resolver_answer *a,
 			uint64_t now_ms);
 /* With ttl what is left, rounded up, and cached set; NULL where nothing usable is known. */
-const struct resolver_answer *resolver_cache_get(struct resolver_cache *c, struct str name, uint64_t now_ms);
+const struct resolver_answer *resolver_cache_get(struct resolver_cache *c, struct str name,
+						 uint64_t now_ms);
 size_t resolver_cache_count(const struct resolver_cache *c);
 
 #endif

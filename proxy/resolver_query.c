@@ -293,8 +293,8 @@ static int take_v6(struct half *h, const unsigned char *abuf, int alen)
 /* Why the name has no addresses. It does not exist only where nobody says that it does. */
 static enum resolve_status joined_failure(const struct half *a, const struct half *b)
 {
-	static const enum resolve_status worst_first[] = { RESOLVE_SERVFAIL, RESOLVE_TIMEOUT, RESOLVE_NODATA,
-							   RESOLVE_NXDOMAIN };
+	static const enum resolve_status worst_first[] = { RESOLVE_SERVFAIL, RESOLVE_TIMEOUT,
+							   RESOLVE_NODATA, RESOLVE_NXDOMAIN };
 
 	/* One word of NXDOMAIN outweighs the other question's getting no answer (RFC 8020 2). */
 	if ((a->status == RESOLVE_NXDOMAIN && b->status != RESOLVE_NODATA) ||

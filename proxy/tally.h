@@ -46,8 +46,8 @@ enum tally_result {
 };
 
 /* *line lives until control goes back to the event loop. @id is taken for a new line. */
-enum tally_result tally_note(struct tally *t, struct str key, struct decision decision, const char id[17],
-			     const struct tally_line **line);
+enum tally_result tally_note(struct tally *t, struct str key, struct decision decision,
+			     const char id[17], const struct tally_line **line);
 /* The line of a TALLY_FIRST could not be written: it is as if it had not been, or it is told when
  * the window ends. */
 void tally_drop(struct tally *t, struct str key);
