@@ -1,12 +1,13 @@
 /* Theory of operation
  *
- * A question has a slot; its id is made of the kind, the slot and the slot's generation, so that an
- * answer is matched by all three and an id that was answered is never valid again soon. A question is
+ * A question has a slot; its id is made of the kind, the slot and the slot's generation, so that
+ * an answer is matched by all three and an id that was answered is never valid again soon. A
+ * question is
  *
  *   SENT        waiting for its answer; its timer delivers the failure if none comes in time
  *   FAILED      could not be sent: its timer, due at once, delivers the failure from the loop
- *   FORGOTTEN   cancelled or timed out: the answer may still come and is then thrown away; its timer
- *               ends that after ASK_FORGOTTEN_MS
+ *   FORGOTTEN   cancelled or timed out: the answer may still come and is then thrown away; its
+ *               timer ends that after ASK_FORGOTTEN_MS
  *
  * A descriptor that nobody waits for is closed and its ticket handed back, whatever its id says.
  */
@@ -227,7 +228,8 @@ void asks_free(struct asks *a)
 	free(a);
 }
 
-/* A question in its slot, counted as sent unless there are too many; NULL without memory or slot. */
+/* A question in its slot, counted as sent unless there are too many; NULL without memory or
+ * slot. */
 static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn, void *arg)
 {
 	struct kind_table *t = &w->asks->kinds[kind];
@@ -296,7 +298,8 @@ ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg)
 	return ask ? send_ask(ask, w->supervisor, MSG_LEASE, &m) : 0;
 }
 
-ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn, void *arg)
+ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn,
+		void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_DIAL, (union ask_fn){ .dialed = fn }, arg);
 	struct msg_dial m = { .id = ask ? ask->id : 0, .name = name, .literal = literal, .port = port };
@@ -312,8 +315,8 @@ ask_id ask_leaf(struct worker *w, struct str name, bool literal, leaf_fn *fn, vo
 	return ask ? send_ask(ask, w->broker, MSG_LEAF, &m) : 0;
 }
 
-ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method, struct str path,
-		 granted_fn *fn, void *arg)
+ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method,
+		 struct str path, granted_fn *fn, void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_GRANT, (union ask_fn){ .granted = fn }, arg);
 	struct msg_grant m = { .id = ask ? ask->id : 0, .ticket = ticket, .proto = (uint8_t)proto,
@@ -383,8 +386,8 @@ static void throw_away(struct worker *w, uint16_t type, const void *msg, int *fd
 }
 
 /* A connection comes with its descriptor, a failure without one; everything else is a failure. */
-static void call_dialed(struct worker *w, dialed_fn *fn, void *arg, const struct msg_dialed *m, int *fds,
-			size_t n_fds)
+static void call_dialed(struct worker *w, dialed_fn *fn, void *arg, const struct msg_dialed *m,
+			int *fds, size_t n_fds)
 {
 	struct msg_dialed broken = *m;
 

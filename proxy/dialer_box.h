@@ -1,6 +1,8 @@
-/* proxy/dialer_box.h - what the dialer knows of one sandbox, and may address at all
+/* proxy/dialer_box.h - which addresses the dialer may go to, and which connections are open
  *
- * Ownership   structs of the dialer's parts.       Blocking  never.       Failure  by result.
+ * Ownership   the caller owns the structs; dialer_tickets_free().       Blocking  never.
+ * Failure     by result.
+ * Limits      DIALER_OWN_MAX ranges, DIALER_TICKETS_MAX tickets.
  * Tests       tests/unit/proxy/test_dialer_service.c
  */
 #ifndef PROXY_DIALER_BOX_H
@@ -10,7 +12,7 @@
 #include "proxy/dialer_service.h"
 #include "proxy/resolver.h"
 
-/* What the box is told and what the dialer may do with one address, for these facts. */
+/* The host's own addresses and pools. */
 struct dialer_ranges {
 	struct addr_range own[DIALER_OWN_MAX];
 	size_t n_own;

@@ -1,19 +1,19 @@
 /* Theory of operation
  *
- * A job is one RESOLVE or DIAL of a worker. It begins with the policy, asked with what is known, so that
- * nothing about a refused name goes out; then
+ * A job is one RESOLVE or DIAL of a worker. It begins with the policy, asked with what is known,
+ * so that nothing about a refused name goes out; then
  *
  *   RESOLVING    the resolver has the name (skipped for what is known, and for literals)
  *   CONNECTING   proxy/dial.h has the addresses that were not objected to
  *
- * Addresses are vetted when they come and once more right before each connect. A connection that is up
- * becomes, in this order: a dial record, a ticket at the broker, an answer with the descriptor. A ticket
- * is a random number, so that a worker that guesses finds none; a box's tickets are counted until its
- * worker hangs up.
+ * Addresses are vetted when they come and once more right before each connect. A connection that
+ * is up becomes, in this order: a dial record, a ticket at the broker, an answer with the
+ * descriptor. A ticket is a random number, so that a worker that guesses finds none; a box's
+ * tickets are counted until its worker hangs up.
  *
- * A box ends with its worker's channel: jobs are dropped, and closing the broker's channel ends all its
- * tickets there. Without a broker (it is being started again) connections go on to be made; they just
- * have no grants.
+ * A box ends with its worker's channel: jobs are dropped, and closing the broker's channel ends
+ * all its tickets there. Without a broker (it is being started again) connections go on to be
+ * made; they just have no grants.
  */
 #include <stdlib.h>
 #include <sys/random.h>
@@ -177,11 +177,12 @@ static void answer_resolve(struct box *b, const struct msg_resolve *q, enum reso
 	tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
 }
 
-static void finish_resolve(struct box *b, uint32_t id, struct str name, const struct resolver_answer *a)
+static void finish_resolve(struct box *b, uint32_t id, struct str name,
+			   const struct resolver_answer *a)
 {
 	const struct facts f = { .host = name };
-	struct msg_resolved m = { .id = id, .status = (uint8_t)a->status, .cached = a->cached, .ttl = a->ttl,
-				  .ms = a->ms, .server = str_of(a->server) };
+	struct msg_resolved m = { .id = id, .status = (uint8_t)a->status, .cached = a->cached,
+				  .ttl = a->ttl, .ms = a->ms, .server = str_of(a->server) };
 	struct addr good[MSG_ADDRS_MAX];
 	char packed[MSG_ADDRS_MAX * ADDR_PACKED];
 	struct buf why;
@@ -285,10 +286,14 @@ static enum err record_dial(const struct job *j, const struct msg_dialed *m, con
 {
 	struct record r;
 	char text[ADDR_TEXT_MAX];
+	struct decision d = decide_dial(j, a);
 
+	/* Nothing that could be dialled: no rule is about it. */
+	if (m->status == DIAL_DENIED && d.verdict != VERDICT_DENY)
+		d = (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
 	record_begin(&r, RECORD_dial);
 	record_str(&r, REC_sandbox, str_n(j->box->name, j->box->name_n));
-	audit_decision(&r, j->box->policy, decide_dial(j, a));
+	audit_decision(&r, j->box->policy, d);
 	record_str(&r, REC_destination, name_str(&j->name));
 	if (a->family)
 		record_str(&r, REC_address, str_of(addr_format(a, text)));
@@ -328,7 +333,8 @@ static void end_ticket(struct box *b, uint64_t ticket)
 		tell_broker(b, MSG_TICKET_END, &m);
 }
 
-/* Records the dial, vouches for it, and tells the worker. Frees the job; the box may be gone, too. */
+/* Records the dial, vouches for it, and tells the worker. Frees the job; the box may be gone,
+ * too. */
 static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *a, int fd)
 {
 	struct box *b = j->box;
@@ -351,7 +357,8 @@ static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *
 		close(fd);
 }
 
-static void fail_dial(struct job *j, enum dial_status status, enum resolve_status resolve, struct str why)
+static void fail_dial(struct job *j, enum dial_status status, enum resolve_status resolve,
+		      struct str why)
 {
 	struct msg_dialed m = { .status = (uint8_t)status, .resolve = (uint8_t)resolve, .attempts = why };
 
@@ -369,7 +376,8 @@ static const char *judge_address(void *arg, const struct addr *a)
 static void on_dialed(void *arg, const struct dial_result *r)
 {
 	struct job *j = arg;
-	struct msg_dialed m = { .status = (uint8_t)r->status, .connect_ms = r->ms, .attempts = r->attempts };
+	struct msg_dialed m = { .status = (uint8_t)r->status, .connect_ms = r->ms,
+				.attempts = r->attempts };
 
 	j->dial = NULL;
 	finish_dial(j, &m, &r->addr, r->fd);
@@ -596,8 +604,8 @@ out:
 
 /* ---- the dialer ---- */
 
-struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start, struct ring *ring,
-			  const char **why)
+struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start,
+			  struct ring *ring, const char **why)
 {
 	struct dialer *d = calloc(1, sizeof(*d));
 

@@ -1,16 +1,19 @@
-/* proxy/dialer_service.h - the dialer: resolves and connects for workers, by their sandboxes' policies
+/* proxy/dialer_service.h - the dialer: resolves and connects for workers, by their sandboxes'
+ * policies
  *
- * A sandbox comes with a channel to its worker, one to the broker, and its policy; it is gone when its
- * worker's channel closes. The dialer believes nothing that a worker says: it reads the policy itself
- * before anything goes out, vets each address, vouches for each connection to the broker with a ticket
- * before the worker has it, and records each dial before its outcome is told.
+ * A sandbox comes with a channel to its worker, one to the broker, and its policy; it is gone
+ * when its worker's channel closes. The dialer believes nothing that a worker says: it reads the
+ * policy itself before anything goes out, vets each address, vouches for each connection to the
+ * broker with a ticket before the worker has it, and records each dial before its outcome is
+ * told.
  *
  * Ownership   dialer_sandbox() takes all descriptors over, whatever it returns.
  * Blocking    dialer_new() reads resolv.conf; then never.
- * Failure     a message that cannot be served is answered with its status; a worker that does not take
- *             its answers loses its channel.
+ * Failure     a message that cannot be served is answered with its status; a worker that does not
+ *             take its answers loses its channel.
  * Limits      a sandbox: DIALER_RESOLVES_MAX and DIALER_DIALS_MAX under way, DIALER_TICKETS_MAX
- *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA. DIALER_SANDBOXES_MAX sandboxes.
+ *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA.
+ *             DIALER_SANDBOXES_MAX sandboxes.
  * Tests       tests/unit/proxy/test_dialer_service.c
  */
 #ifndef PROXY_DIALER_SERVICE_H
@@ -29,11 +32,12 @@ struct ring;
 struct dialer;
 
 /* Borrows @ring, copies from @start. NULL: *why says it. */
-struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start, struct ring *ring,
-			  const char **why);
+struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start,
+			  struct ring *ring, const char **why);
 void dialer_free(struct dialer *d);
 /* A sandbox whose number is known already takes that one's place. */
-must_use enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds, size_t n_fds);
+must_use enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds,
+				 size_t n_fds);
 size_t dialer_sandboxes(const struct dialer *d);
 
 #endif

@@ -27,12 +27,14 @@ static struct str without_last_label(struct str name)
 }
 
 /* Did a client's search list put its domain behind a name that could be allowed? Names of one label
- * prove nothing, and neither does a policy that allows every host: there, what is denied is meant. */
+ * prove nothing, and neither does a policy that allows every host: there, what is denied is
+ * meant. */
 static bool made_by_search_list(const struct worker *w, struct str name)
 {
 	if (could_be_allowed(w, ANY_NAME))
 		return false;
-	for (name = without_last_label(name); str_find(name, '.') < name.n; name = without_last_label(name))
+	for (name = without_last_label(name); str_find(name, '.') < name.n;
+	     name = without_last_label(name))
 		if (could_be_allowed(w, name))
 			return true;
 	return false;

@@ -1,4 +1,5 @@
-/* proxy/dns_judge.h - what is to be done with a DNS question, by what is known before anybody is asked
+/* proxy/dns_judge.h - what is to be done with a DNS question, by what is known before anybody is
+ * asked
  *
  * Ownership   the result borrows from the worker's tables and policy.       Blocking  never.
  * Failure     none.

@@ -2,12 +2,12 @@
  *
  * UDP: at most UDP_PER_WAKEUP packets a turn of the loop. TCP: a connection has one buffer for the
  * query that is arriving and one for the answers not yet taken. It is read from while fewer than
- * DNS_PIPELINE_MAX of its queries are unanswered and its answers are being taken, so that what it can
- * make us hold is bounded. Its timer runs from one whole query to the next: a byte now and then keeps
- * nothing open.
+ * DNS_PIPELINE_MAX of its queries are unanswered and its answers are being taken, so that what it
+ * can make us hold is bounded. Its timer runs from one whole query to the next: a byte now and
+ * then keeps nothing open.
  *
- * A connection that ends while queries are unanswered stays as a dead shell until the last asker has
- * been replied to; nothing is freed under a handler that may still use it.
+ * A connection that ends while queries are unanswered stays as a dead shell until the last asker
+ * has been replied to; nothing is freed under a handler that may still use it.
  */
 #include "proxy/dns_listen.h"
 
@@ -80,8 +80,9 @@ static bool read_packet(struct dns_listen *l)
 	struct in_pktinfo info;
 	struct sockaddr_in from = { 0 };
 	struct iovec iov = { l->packet, sizeof(l->packet) };
-	struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov,
+			    .msg_iovlen = 1, .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(l->udp, &m, MSG_DONTWAIT);
 	struct dns_asker *asker;
 

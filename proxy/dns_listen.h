@@ -4,10 +4,11 @@
  * asker, the way back to whoever sent it. UDP answers leave from the address that was asked
  * (IP_PKTINFO); TCP connections may pipeline, and are answered in any order.
  *
- * Ownership   takes both descriptors over; an asker is the handler's until dns_reply(), which ends it.
+ * Ownership   takes both descriptors over; an asker is the handler's until dns_reply(), which
+ *             ends it.
  * Blocking    never.
- * Failure     a UDP answer that the socket does not take is lost, as UDP answers are; a TCP connection
- *             that breaks the framing, is idle or does not take its answers is closed.
+ * Failure     a UDP answer that the socket does not take is lost, as UDP answers are; a TCP
+ *             connection that breaks the framing, is idle or does not take its answers is closed.
  * Limits      DNS_TCP_MAX connections (one more is closed at once), DNS_QUERY_MAX bytes a query,
  *             DNS_PIPELINE_MAX unanswered queries a connection and DNS_TCP_OUT_MAX bytes not taken
  *             (then it is not read from), DNS_TCP_IDLE_MS between queries.
@@ -22,7 +23,7 @@
 #define DNS_QUERY_MAX 4096u
 #define DNS_PIPELINE_MAX 32
 #define DNS_TCP_OUT_MAX 32768u
-#define DNS_TCP_IDLE_MS 10000
+#define DNS_TCP_IDLE_MS 5000
 
 struct event_base;
 struct dns_listen;

@@ -56,8 +56,8 @@ struct dns_answer {
 	bool truncated;		/* forced TC, nothing else */
 };
 
-/* Returns the answer's length. @max: what may be sent (the query's UDP size, or DNS_MESSAGE_MAX); what
- * does not fit gives TC with the question alone. */
+/* Returns the answer's length. @max: what may be sent (the query's UDP size, or DNS_MESSAGE_MAX);
+ * what does not fit gives TC with the question alone. */
 size_t dns_build(const struct dns_query *q, const struct dns_answer *a, uint8_t *out, size_t max);
 const char *dns_type_name(uint16_t type, char out[16]);
 const char *dns_rcode_name(enum dns_rcode rcode);

@@ -1,28 +1,31 @@
 /* Theory of operation
  *
- * Each question is judged by the policy first (proxy/dns_judge.h). What is refused is answered at once,
- * and nobody outside learns of it:
+ * Each question is judged by the policy first (proxy/dns_judge.h). What is refused is answered at
+ * once, and nobody outside learns of it:
  *
  *   refused, type A       NOERROR with the refusal address, where every port answers RST
  *   refused, other types  NOERROR without data: the codes of one name never contradict each other
  *   artefacts             NXDOMAIN, so that a client's search goes on to the name that is meant
  *
- * A name that could be allowed becomes a lookup, which all questions for it share whatever their type:
+ * A name that could be allowed becomes a lookup, which all questions for it share whatever their
+ * type:
  *
- *   RESOLVING   the dialer is asked whether the name exists; the same code is then given for each type
+ *   RESOLVING   the dialer is asked whether the name exists; each type then gets the same code
  *   LEASING     it does, and somebody asked for A: the supervisor leases an address and admits it
  *
- * and only then the answer goes out. A name that resolves into a prohibited range only gets its lease all
- * the same: the box is told by the connection (502, destination_ip_prohibited), in words that DNS has not.
+ * and only then the answer goes out. A name that resolves into a prohibited range only gets its
+ * lease all the same: the box is told by the connection (502, destination_ip_prohibited), in words
+ * that DNS has not.
  *
  * The record comes before the answer. Where the log takes no record, the answer is SERVFAIL.
  *
- * Limits: QUESTIONS_MAX questions waiting; what is over it is answered SERVFAIL. Refusals that repeat are
- * counted (proxy/tally.h): artefacts in one line a second whatever their names.
+ * Limits: QUESTIONS_MAX questions waiting; what is over it is answered SERVFAIL. Refusals that
+ * repeat are counted (proxy/tally.h): artefacts in one line a second whatever their names.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "conf/buf.h"
 #include "proxy/dns_judge.h"
@@ -83,7 +86,8 @@ static void reply(struct dns_asker *asker, const struct dns_query *q, const stru
 	dns_reply(asker, out, dns_build(q, a, out, max < sizeof(out) ? max : sizeof(out)));
 }
 
-/* The name for the log: a host's in its one spelling, so that nobody's mix of cases makes it another. */
+/* The name for the log: a host's in its one spelling, so that nobody's mix of cases makes it
+ * another. */
 static struct str name_of(const struct dns_query *q)
 {
 	return q->name_ok ? name_str(&q->name) : str_of(q->shown);
@@ -97,8 +101,9 @@ static void reply_failed(struct dns_asker *asker, const struct dns_query *q, con
 }
 
 /* The record first; the answer only if it was taken. */
-static void reply_recorded(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
-			   const struct dns_answer *a, struct dns_event *e)
+static void reply_recorded(struct dns_service *s, struct dns_asker *asker,
+			   const struct dns_query *q, const struct dns_answer *a,
+			   struct dns_event *e)
 {
 	e->name = name_of(q);
 	e->type = q->type;
@@ -111,13 +116,13 @@ static void reply_recorded(struct dns_service *s, struct dns_asker *asker, const
 
 /* ---- refusals ---- */
 
-/* What makes two refusals the same: head, then the name as shown. Names that no host has, and names that
- * nobody means, are each one kind whatever they are. */
+/* What makes two refusals the same: head, then the name as shown. Names that no host has, and
+ * names that nobody means, are each one kind whatever they are. */
 enum { KEY_WHY, KEY_RCODE, KEY_TYPE_HIGH, KEY_TYPE_LOW, KEY_HEAD };
 
 /* Causes that are not the policy's; each is a row of the key's KEY_WHY. */
-enum cause { CAUSE_POLICY, CAUSE_ARTEFACT, CAUSE_NO_HOST, CAUSE_NO_POINTER, CAUSE_MALFORMED, CAUSE_CLASS,
-	     CAUSE_OPCODE, CAUSE_TOO_MANY, CAUSE_DIALER, CAUSE_NO_LEASE, CAUSES };
+enum cause { CAUSE_POLICY, CAUSE_ARTEFACT, CAUSE_NO_HOST, CAUSE_NO_POINTER, CAUSE_MALFORMED,
+	     CAUSE_CLASS, CAUSE_OPCODE, CAUSE_TOO_MANY, CAUSE_DIALER, CAUSE_NO_LEASE, CAUSES };
 
 static const struct {
 	const char *text;	/* NULL: the policy's own rule */
@@ -135,7 +140,8 @@ static const struct {
 	[CAUSE_NO_LEASE] = { "no address could be leased for the name", true },
 };
 
-static void make_key(struct buf *key, enum cause cause, const struct dns_query *q, enum dns_rcode rcode)
+static void make_key(struct buf *key, enum cause cause, const struct dns_query *q,
+		     enum dns_rcode rcode)
 {
 	buf_init(key, TALLY_KEY_MAX);
 	buf_put_c(key, (char)cause);
@@ -180,7 +186,8 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return dns_record(s->w, &e) == OK;
 }
 
-/* Records the refusal, or counts it, and answers @a with its id in the words of an Extended Error. */
+/* Records the refusal, or counts it, and answers @a with its id in the words of an Extended
+ * Error. */
 static void refuse(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
 		   struct dns_answer *a, enum cause cause, struct decision decision)
 {
@@ -218,8 +225,8 @@ static void refuse(struct dns_service *s, struct dns_asker *asker, const struct 
 	buf_free(&key);
 }
 
-static void refuse_by_policy(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
-			     struct decision decision)
+static void refuse_by_policy(struct dns_service *s, struct dns_asker *asker,
+			     const struct dns_query *q, struct decision decision)
 {
 	struct dns_answer a = { .rcode = DNS_NOERROR, .ttl = REFUSAL_TTL, .ede = EDE_BLOCKED };
 
@@ -233,7 +240,8 @@ static void refuse_by_policy(struct dns_service *s, struct dns_asker *asker, con
 static void refuse_name(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
 			enum cause cause, struct decision decision)
 {
-	struct dns_answer a = { .rcode = DNS_NXDOMAIN, .ttl = REFUSAL_TTL, .soa = true, .ede = EDE_BLOCKED };
+	struct dns_answer a = { .rcode = DNS_NXDOMAIN, .ttl = REFUSAL_TTL, .soa = true,
+				.ede = EDE_BLOCKED };
 
 	refuse(s, asker, q, &a, cause, decision);
 }
@@ -369,7 +377,8 @@ static void answer_question(struct lookup *l, struct question *q)
 {
 	struct dns_service *s = l->service;
 	struct dns_answer a = upstream_answer(l, &q->query);
-	struct dns_event e = { .decision = q->decision, .resolved = &l->resolved, .ms = now_ms() - q->since };
+	struct dns_event e = { .decision = q->decision, .resolved = &l->resolved,
+			       .ms = now_ms() - q->since };
 
 	if (l->resolved.status == RESOLVE_DENIED) {
 		fail_question(s, q->asker, &q->query, CAUSE_DIALER, q->decision);
@@ -536,8 +545,11 @@ struct dns_service *dns_service_new(struct worker *w, int udp, int tcp)
 {
 	struct dns_service *s = calloc(1, sizeof(*s));
 
-	if (!s)
+	if (!s) {
+		close(udp);
+		close(tcp);
 		return NULL;
+	}
 	s->w = w;
 	s->tally = tally_new(w->base, tell_repeats, s);
 	s->listen = dns_listen_new(w->base, udp, tcp, w->ifindex, on_packet, s);

@@ -1,10 +1,10 @@
 /* Theory of operation
  *
- * What no listener takes, the kernel refuses by itself (RST, port unreachable) and copies the packet's
- * head to this socket. The box has its answer already; here it becomes a record: which address, which
- * port, which protocol, and the rule. Where the address is leased, the name behind it is the
- * destination. A policy that does not deny what was refused (a port that no rule names after all, UDP,
- * an address never leased) leaves the default as what decided.
+ * What no listener takes, the kernel refuses by itself (RST, port unreachable) and copies the
+ * packet's head to this socket. The box has its answer already; here it becomes a record: which
+ * address, which port, which protocol, and the rule. Where the address is leased, the name behind
+ * it is the destination. A policy that does not deny what was refused (a port that no rule names
+ * after all, UDP, an address never leased) leaves the default as what decided.
  *
  * Identical refusals are counted (proxy/tally.h). The socket may lose packets when a box floods it
  * (ENOBUFS): each time that happens is counted as one suppressed.
@@ -157,8 +157,8 @@ static bool read_datagram(struct refused *r)
 {
 	struct sockaddr_nl from = { 0 };
 	socklen_t len = sizeof(from);
-	ssize_t n = recvfrom(r->fd, r->datagram, sizeof(r->datagram), MSG_DONTWAIT, (struct sockaddr *)&from,
-			     &len);
+	ssize_t n = recvfrom(r->fd, r->datagram, sizeof(r->datagram), MSG_DONTWAIT,
+			     (struct sockaddr *)&from, &len);
 
 	if (n < 0 && errno == ENOBUFS)
 		tally_suppress(r->tally, 1);

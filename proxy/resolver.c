@@ -81,7 +81,8 @@ static bool take_fixed(struct resolver *r, const struct str_list *names, const c
 
 /* ---- life ---- */
 
-struct resolver *resolver_new(struct event_base *base, const struct msg_dialer_start *start, const char **why)
+struct resolver *resolver_new(struct event_base *base, const struct msg_dialer_start *start,
+			      const char **why)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 

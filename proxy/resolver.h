@@ -1,7 +1,7 @@
 /* proxy/resolver.h - addresses of names: the operator's list, then the cache, then DNS servers
  *
- * Who asks for a name that is being asked for already waits for the same answer. Answers are not vetted
- * here: they are the same for all sandboxes, policies are not.
+ * Who asks for a name that is being asked for already waits for the same answer. Answers are not
+ * vetted here: they are the same for all sandboxes, policies are not.
  *
  * Ownership   answers are borrowed for the callback or until the next call.
  * Blocking    resolver_new() reads resolv.conf; then never.
@@ -24,7 +24,8 @@ struct resolver_wait;
 
 typedef void resolver_fn(void *arg, const struct resolver_answer *a);
 
-struct resolver *resolver_new(struct event_base *base, const struct msg_dialer_start *start, const char **why);
+struct resolver *resolver_new(struct event_base *base, const struct msg_dialer_start *start,
+			      const char **why);
 /* Waiters are not called back. */
 void resolver_free(struct resolver *r);
 /* What is known without asking, or NULL. */

@@ -153,7 +153,8 @@ void resolver_cache_put(struct resolver_cache *c, struct str name, const struct 
 	c->count++;
 }
 
-const struct resolver_answer *resolver_cache_get(struct resolver_cache *c, struct str name, uint64_t now_ms)
+const struct resolver_answer *resolver_cache_get(struct resolver_cache *c, struct str name,
+						 uint64_t now_ms)
 {
 	struct entry *e = find(c, name);
 

@@ -1,8 +1,8 @@
 /* proxy/resolver_cache.h - what upstream said of a name, for as long as it said
  *
- * Holds addresses as they came, not vetted: each sandbox's policy reads them at each use. An entry is
- * used until it expires and not a moment longer, whatever state upstream is in: there is no stale use.
- * Failures (no answer, SERVFAIL) are never kept.
+ * Holds addresses as they came, not vetted: each sandbox's policy reads them at each use. An entry
+ * is used until it expires and not a moment longer, whatever state upstream is in: there is no
+ * stale use. Failures (no answer, SERVFAIL) are never kept.
  *
  * Ownership   owns its entries; resolver_cache_get()'s result lives until the next put.
  * Blocking    never.
@@ -39,7 +39,8 @@ void resolver_cache_free(struct resolver_cache *c);
 void resolver_cache_put(struct resolver_cache *c, struct str name, const struct resolver_answer *a,
 			uint64_t now_ms);
 /* With ttl what is left, rounded up, and cached set; NULL where nothing usable is known. */
-const struct resolver_answer *resolver_cache_get(struct resolver_cache *c, struct str name, uint64_t now_ms);
+const struct resolver_answer *resolver_cache_get(struct resolver_cache *c, struct str name,
+						 uint64_t now_ms);
 size_t resolver_cache_count(const struct resolver_cache *c);
 
 #endif

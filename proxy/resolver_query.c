@@ -1,12 +1,12 @@
 /* Theory of operation
  *
- * c-ares is driven by its socket state callback: one event a socket it has open, one timer for its next
- * deadline. Its sockets are closed whenever nothing is under way, so that each burst of queries has new
- * source ports.
+ * c-ares is driven by its socket state callback: one event a socket it has open, one timer for its
+ * next deadline. Its sockets are closed whenever nothing is under way, so that each burst of
+ * queries has new source ports.
  *
- * A query is two questions, A and AAAA. It is over when both have their answers, or QUERY_GRACE_MS after
- * one family has addresses (RFC 8305 3: a server that swallows AAAA must not hold up A). It then calls
- * back, and stays as a shell until c-ares has let go of both.
+ * A query is two questions, A and AAAA. It is over when both have their answers, or QUERY_GRACE_MS
+ * after one family has addresses (RFC 8305 3: a server that swallows AAAA must not hold up A). It
+ * then calls back, and stays as a shell until c-ares has let go of both.
  */
 #include "proxy/resolver_query.h"
 
@@ -254,9 +254,8 @@ static enum resolve_status status_of(int ares)
 	case ARES_ENOTFOUND:
 		return RESOLVE_NXDOMAIN;
 	case ARES_ETIMEOUT:
-	case ARES_ECONNREFUSED:
 		return RESOLVE_TIMEOUT;
-	default:
+	default:	/* ARES_ECONNREFUSED among them: c-ares says it when every server said SERVFAIL */
 		return RESOLVE_SERVFAIL;
 	}
 }
@@ -294,8 +293,8 @@ static int take_v6(struct half *h, const unsigned char *abuf, int alen)
 /* Why the name has no addresses. It does not exist only where nobody says that it does. */
 static enum resolve_status joined_failure(const struct half *a, const struct half *b)
 {
-	static const enum resolve_status worst_first[] = { RESOLVE_SERVFAIL, RESOLVE_TIMEOUT, RESOLVE_NODATA,
-							   RESOLVE_NXDOMAIN };
+	static const enum resolve_status worst_first[] = { RESOLVE_SERVFAIL, RESOLVE_TIMEOUT,
+							   RESOLVE_NODATA, RESOLVE_NXDOMAIN };
 
 	/* One word of NXDOMAIN outweighs the other question's getting no answer (RFC 8020 2). */
 	if ((a->status == RESOLVE_NXDOMAIN && b->status != RESOLVE_NODATA) ||

@@ -1,8 +1,8 @@
 /* proxy/resolver_query.h - asks DNS servers for one name's addresses: c-ares on the event loop
  *
- * Both A and AAAA are asked, over UDP with EDNS, over TCP where the answer was cut (TC). Nothing else is
- * looked into: no hosts file, no search list, no aliases. What comes back are the final addresses of
- * whatever chain of aliases there was; the chain itself counts for nothing.
+ * Both A and AAAA are asked, over UDP with EDNS, over TCP where the answer was cut (TC). Nothing
+ * else is looked into: no hosts file, no search list, no aliases. What comes back are the final
+ * addresses of whatever chain of aliases there was; the chain itself counts for nothing.
  *
  * Ownership   resolver_net_free() ends what is under way; nobody is called back then.
  * Blocking    resolver_net_new() reads the system's resolv.conf (before confinement); then never.

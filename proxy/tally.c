@@ -106,8 +106,8 @@ static struct row *find(struct tally *t, struct str key, struct row **unused)
 	return NULL;
 }
 
-enum tally_result tally_note(struct tally *t, struct str key, struct decision decision, const char id[17],
-			     const struct tally_line **line)
+enum tally_result tally_note(struct tally *t, struct str key, struct decision decision,
+			     const char id[17], const struct tally_line **line)
 {
 	struct row *room, *row = find(t, key, &room);
 

@@ -1,13 +1,14 @@
 /* proxy/tally.h - identical refusals: the first is told at once, the others as one number a second
  *
- * A box that repeats itself must not drown the log. The first refusal of a kind is a line of its own;
- * what repeats it within TALLY_WINDOW_MS shares its id and is counted, and the owner is called once
- * with the count when the window ends. A kind that stays quiet for a whole window is forgotten.
+ * A box that repeats itself must not drown the log. The first refusal of a kind is a line of its
+ * own; what repeats it within TALLY_WINDOW_MS shares its id and is counted, and the owner is
+ * called once with the count when the window ends. A kind that stays quiet for a whole window is
+ * forgotten.
  *
  * Ownership   the caller owns the tally; keys are copied. tally_free() calls nobody.
  * Blocking    never.
- * Failure     a callback that says false (the log took no line) is called again a window later, with
- *             the count grown meanwhile: nothing is forgotten.
+ * Failure     a callback that says false (the log took no line) is called again a window later,
+ *             with the count grown meanwhile: nothing is forgotten.
  * Limits      TALLY_MAX kinds; those beyond it are counted together ("suppressed").
  * Tests       tests/unit/proxy/test_tally.c
  */
@@ -45,10 +46,10 @@ enum tally_result {
 };
 
 /* *line lives until control goes back to the event loop. @id is taken for a new line. */
-enum tally_result tally_note(struct tally *t, struct str key, struct decision decision, const char id[17],
-			     const struct tally_line **line);
-/* The line of a TALLY_FIRST could not be written: it is as if it had not been, or it is told when the
- * window ends. */
+enum tally_result tally_note(struct tally *t, struct str key, struct decision decision,
+			     const char id[17], const struct tally_line **line);
+/* The line of a TALLY_FIRST could not be written: it is as if it had not been, or it is told when
+ * the window ends. */
 void tally_drop(struct tally *t, struct str key);
 void tally_retry(struct tally *t, struct str key);
 /* Refusals that were lost before they could be told apart. */

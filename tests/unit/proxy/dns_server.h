@@ -148,9 +148,7 @@ static inline void server_open(struct dns_server *s, struct world *w, server_scr
 	memset(s, 0, sizeof(*s));
 	s->world = w;
 	s->script = script;
-	s->udp = bound_socket(SOCK_DGRAM, &s->port);
-	s->listener = bound_socket(SOCK_STREAM, &s->port);
-	assert_int_equal(listen(s->listener, 16), 0);
+	bound_pair(&s->port, &s->udp, &s->listener);
 	snprintf(s->address, sizeof(s->address), "127.0.0.1:%u", s->port);
 	s->on_udp = event_new(w->base, s->udp, EV_READ | EV_PERSIST, server_on_udp, s);
 	s->on_listener = event_new(w->base, s->listener, EV_READ | EV_PERSIST, server_on_listener, s);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <sys/socket.h>
 
@@ -120,6 +121,26 @@ static inline int bound_socket(int type, uint16_t *port)
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	*port = ntohs(at.sin_port);
 	return fd;
+}
+
+/* UDP and TCP at one port: the kernel's choice for the one may be taken for the other. */
+static inline void bound_pair(uint16_t *port, int *udp, int *tcp)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int on = 1;
+
+	for (unsigned i = 0; i < 100; i++) {
+		*port = 0;
+		*udp = bound_socket(SOCK_DGRAM, port);
+		*tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		setsockopt(*tcp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		at.sin_port = htons(*port);
+		if (bind(*tcp, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(*tcp, 128) == 0)
+			return;
+		close(*udp);
+		close(*tcp);
+	}
+	fail_msg("no port is free for both UDP and TCP");
 }
 
 static inline int connected_socket(int type, uint16_t port)

@@ -109,11 +109,8 @@ static void open_service(void)
 {
 	int on = 1, leases, dns_udp, dns_tcp;
 
-	port = 0;
-	dns_udp = bound_socket(SOCK_DGRAM, &port);
+	bound_pair(&port, &dns_udp, &dns_tcp);
 	assert_int_equal(setsockopt(dns_udp, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)), 0);
-	dns_tcp = bound_socket(SOCK_STREAM, &port);
-	assert_int_equal(listen(dns_tcp, 128), 0);
 	assert_true(addr_range_parse(STR("198.18.0.0/15"), &worker.pool));
 	assert_int_equal(lease_table_create(&worker.pool, &writer, &leases), OK);
 	assert_int_equal(lease_table_map(leases, &worker.pool, &worker.leases), OK);
