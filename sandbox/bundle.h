@@ -11,7 +11,7 @@
 #ifndef SANDBOX_BUNDLE_H
 #define SANDBOX_BUNDLE_H
 
-#include "conf/json.h"
+#include "conf/buf.h"
 #include "sandbox/box.h"
 
 #define BUNDLE_MAX (1u << 20)
@@ -26,6 +26,8 @@
 #define BOX_PROCESSES_MAX 1024
 /* Descriptor of the pipe whose end tells init that the keeper is gone. */
 #define BOX_LIFE_FD 3
+
+struct json;
 
 struct bundle {
 	const struct box_spec *spec;

@@ -25,7 +25,7 @@
 #define WAIT_MS 20000
 #define CA "-----BEGIN CERTIFICATE-----\nZXhlYXQ=\n-----END CERTIFICATE-----\n"
 
-static char init_path[128], scratch[] = "/tmp/exeat-test-box-XXXXXX";
+static char init_path[160], scratch[] = "/tmp/exeat-test-box-XXXXXX";
 static int netns = -1;
 
 /* ---- one box, its output gathered ---- */
@@ -188,6 +188,19 @@ static struct box *start_talking(const char *script, int *out)
 	assert_memory_equal(line, "ready\n", 6);
 	*out = p[0];
 	return b;
+}
+
+static void pipe_can_be_opened_again_by_its_name(void **state)
+{
+	char byte;
+	int out;
+	struct box *b = start_talking("echo ready > /dev/stdout", &out);
+
+	(void)state;
+	assert_int_equal(await_end(b), 0);
+	assert_int_equal(read(out, &byte, 1), 0);
+	box_free(b);
+	close(out);
 }
 
 static void signals_reach_the_command(void **state)
@@ -407,6 +420,19 @@ static void environment_is_the_usual_and_what_was_given(void **state)
 				   "USER=box\n");
 }
 
+static void isolation_names_the_runtime_and_its_version(void **state)
+{
+	char *const command[] = { "true", NULL };
+	struct box_spec spec = spec_of(command);
+	struct box *b;
+
+	(void)state;
+	assert_int_equal(box_prepare(&spec, &b), OK);
+	assert_memory_equal(box_isolation(b), "container/", 10);
+	assert_non_null(strpbrk(box_isolation(b), "0123456789"));
+	box_free(b);
+}
+
 static void resolver_is_the_gateway(void **state)
 {
 	(void)state;
@@ -427,7 +453,7 @@ static void network_is_the_given_namespace_and_nothing_else(void **state)
 static void usual_languages_start(void **state)
 {
 	(void)state;
-	expect_output("/usr/bin/python3 -c 'import ssl, json; print(1)'; node -e 'console.log(2)'; "
+	expect_output("/usr/bin/python3 -c 'import ssl, json; print(1)'; node -e 'console.log(2)' 2>/dev/null; "
 		      "git --version >/dev/null && echo 3; perl -e 'print \"4\\n\"'", "1\n2\n3\n4\n");
 }
 
@@ -592,6 +618,7 @@ int main(void)
 		cmocka_unit_test(death_by_signal_is_128_and_its_number),
 		cmocka_unit_test(command_that_is_not_there_is_127_and_says_so),
 		cmocka_unit_test(standard_streams_are_the_commands),
+		cmocka_unit_test(pipe_can_be_opened_again_by_its_name),
 		cmocka_unit_test(signals_reach_the_command),
 		cmocka_unit_test(kill_cannot_be_caught),
 		cmocka_unit_test(box_that_runs_is_ended_by_box_free),
@@ -605,6 +632,7 @@ int main(void)
 		cmocka_unit_test(calls_that_reach_beyond_the_box_are_refused),
 		cmocka_unit_test(certificate_is_in_the_systems_bundle_and_alone_for_those_who_add_it),
 		cmocka_unit_test(environment_is_the_usual_and_what_was_given),
+		cmocka_unit_test(isolation_names_the_runtime_and_its_version),
 		cmocka_unit_test(resolver_is_the_gateway),
 		cmocka_unit_test(network_is_the_given_namespace_and_nothing_else),
 		cmocka_unit_test(usual_languages_start),
