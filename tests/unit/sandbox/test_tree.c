@@ -52,7 +52,7 @@ static void expect_content(const char *path, const char *want)
 {
 	struct buf b;
 
-	buf_init(&b, 4096);
+	buf_init(&b, 8192);
 	assert_int_equal(tree_read(root, path, &b), OK);
 	assert_int_equal(b.n, strlen(want));
 	assert_memory_equal(b.p, want, b.n);
