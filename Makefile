@@ -33,7 +33,7 @@ RECORD   := sandbox/ring.c proxy/record.c
 SRC.exeat          := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) policy/explain.c proxy/settings.c \
                       sandbox/confine.c sandbox/spawn.c sandbox/wire.c sandbox/netlink.c sandbox/rules.c \
                       sandbox/lease.c sandbox/box.c sandbox/bundle.c sandbox/seccomp_profile.c sandbox/tree.c \
-                      sandbox/host_root.c sandbox/box_files.c sandbox/box_root.c sandbox/keeper.c \
+                      sandbox/host_root.c sandbox/box_files.c sandbox/box_root.c sandbox/java_store.c sandbox/keeper.c \
                       proxy/log_read.c proxy/log_verify.c proxy/log_tail.c \
                       proxy/cmd_policy.c proxy/cmd_log.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/run_records.c proxy/main.c

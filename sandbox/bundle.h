@@ -23,6 +23,7 @@
 #define BOX_INIT "/etc/exeat/init"
 #define BOX_CA_BUNDLE "/etc/exeat/ca-bundle.pem"	/* the system's and Exeat's */
 #define BOX_CA_ONLY "/etc/exeat/ca.pem"		/* for programs that add it to their own */
+#define BOX_JAVA_STORE "/etc/exeat/cacerts"
 #define BOX_PROCESSES_MAX 1024
 /* Descriptor of the pipe whose end tells init that the keeper is gone. */
 #define BOX_LIFE_FD 3
