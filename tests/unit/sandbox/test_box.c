@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +22,7 @@
 #include "sandbox/box_root.h"
 #include "sandbox/bundle.h"
 #include "sandbox/keeper.h"
+#include "sandbox/wire.h"
 
 #define WAIT_MS 20000
 #define CA "-----BEGIN CERTIFICATE-----\nZXhlYXQ=\n-----END CERTIFICATE-----\n"
@@ -450,6 +452,54 @@ static void network_is_the_given_namespace_and_nothing_else(void **state)
 	expect_output("readlink /proc/self/ns/net", text);
 }
 
+/* Answers one connection at the worker's place. */
+static pid_t serve_once(int listener)
+{
+	static const char answer[] = "HTTP/1.0 200 OK\r\n\r\nhello\n";
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	char request[4096];
+	pid_t pid = fork();
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	if (poll(&p, 1, WAIT_MS) != 1)
+		_exit(1);
+	fd = accept(listener, NULL, NULL);
+	if (read(fd, request, sizeof(request)) <= 0)
+		_exit(2);
+	_exit(write(fd, answer, sizeof(answer) - 1) == sizeof(answer) - 1 ? 0 : 3);
+}
+
+static void box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest(void **state)
+{
+	char *const command[] = { "sh", "-c", "curl -s http://198.18.0.7/; curl -s -m 5 http://198.18.0.8/; "
+				  "echo $?; curl -s -m 5 http://8.8.8.8/; echo $?", NULL };
+	struct wire_error why = { "", 0 };
+	struct box_spec spec = spec_of(command);
+	struct wire_gateway *g;
+	struct addr_range pool;
+	struct wire_box w;
+	struct outcome o;
+	uint16_t port = 80;
+	int status;
+	pid_t server;
+
+	(void)state;
+	assert_true(addr_range_parse(STR("100.64.0.0/24"), &pool));
+	assert_int_equal(wire_gateway_open(&g, &why), OK);
+	assert_int_equal(wire_box_open(g, 0, &pool, &w, &why), OK);
+	assert_int_equal(wire_admit(g, &w, 0xc6120007u, &port, 1, &why), OK);
+	spec.netns = w.netns;
+	server = serve_once(w.tproxy);
+	run_spec(&spec, "", &o);
+	assert_string_equal(o.out, "hello\n7\n7\n");
+	assert_int_equal(waitpid(server, &status, 0), server);
+	assert_int_equal(status, 0);
+	wire_box_close(g, &w);
+	wire_gateway_close(g);
+}
+
 static void usual_languages_start(void **state)
 {
 	(void)state;
@@ -590,7 +640,7 @@ static int open_surroundings(void **state)
 	(void)state;
 	/* build/MODE/tests/unit/sandbox/test_box stands beside build/MODE/exeat-init */
 	self[n > 0 ? n : 0] = '\0';
-	tests = strstr(self, "/tests/");
+	tests = strstr(self, "/tests/unit/");
 	if (tests)
 		*tests = '\0';
 	snprintf(init_path, sizeof(init_path), "%s/exeat-init", tests ? self : "/nonexistent");
@@ -635,6 +685,7 @@ int main(void)
 		cmocka_unit_test(isolation_names_the_runtime_and_its_version),
 		cmocka_unit_test(resolver_is_the_gateway),
 		cmocka_unit_test(network_is_the_given_namespace_and_nothing_else),
+		cmocka_unit_test(box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest),
 		cmocka_unit_test(usual_languages_start),
 		cmocka_unit_test(files_made_in_a_workspace_belong_to_its_owner),
 		cmocka_unit_test(workspace_that_is_not_there_is_told),
