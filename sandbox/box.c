@@ -71,33 +71,49 @@ const char *box_runtime(void)
 	return path ? strrchr(path, '/') + 1 : NULL;
 }
 
-/* The first line of "runc --version": "runc version 1.1.5". */
-static void read_version(const char *runtime, char *out, size_t n)
-{
-	char line[128] = "";
-	int p[2];
+/* The runtime is asked for its version while the keeper works: it takes as long as a start. */
+struct question {
 	pid_t pid;
-	ssize_t got;
+	int answer;
+};
 
-	snprintf(out, n, "container/%s", strrchr(runtime, '/') + 1);
+static struct question ask_version(const char *runtime)
+{
+	struct question q = { .answer = -1 };
+	int p[2];
+
 	if (pipe2(p, O_CLOEXEC) < 0)
-		return;
-	pid = fork();
-	if (pid == 0) {
+		return q;
+	q.pid = fork();
+	if (q.pid == 0) {
 		(void)dup2(p[1], STDOUT_FILENO);
 		execl(runtime, runtime, "--version", (char *)NULL);
 		_exit(127);
 	}
 	close(p[1]);
-	got = pid > 0 ? read(p[0], line, sizeof(line) - 1) : -1;
-	close(p[0]);
-	if (pid > 0)
-		(void)waitpid(pid, NULL, 0);
+	q.answer = p[0];
+	return q;
+}
+
+/* The first line is "runc version 1.1.5". */
+static void read_version(struct question q, const char *runtime, char *out, size_t n)
+{
+	char line[128] = "";
+	const char *name = strrchr(runtime, '/') + 1, *version;
+	ssize_t got = q.pid > 0 ? read(q.answer, line, sizeof(line) - 1) : -1;
+
+	if (q.answer >= 0)
+		close(q.answer);
+	if (q.pid > 0)
+		(void)waitpid(q.pid, NULL, 0);
 	line[got > 0 ? got : 0] = '\0';
 	line[strcspn(line, "\n")] = '\0';
-	if (strstr(line, "version "))
-		snprintf(out, n, "container/%s %.*s", strrchr(runtime, '/') + 1, VERSION_MAX - 8,
-			 strstr(line, "version ") + strlen("version "));
+	version = strstr(line, "version ");
+	if (version)
+		snprintf(out, n, "container/%s %.*s", name, VERSION_MAX - 8,
+			 version + strlen("version "));
+	else
+		snprintf(out, n, "container/%s", name);
 }
 
 /* ---- the folder of all boxes ---- */
@@ -220,6 +236,7 @@ static enum err start_keeper(struct box *b, struct keeper_job *job)
 enum err box_prepare(const struct box_spec *spec, struct box **out)
 {
 	struct keeper_job job = { .spec = spec, .folder = -1 };
+	struct question version;
 	struct box *b;
 	enum err e = check(spec, &job.runtime);
 
@@ -229,10 +246,11 @@ enum err box_prepare(const struct box_spec *spec, struct box **out)
 	if (!b)
 		return say(ERR_NOMEM, "out of memory");
 	b->channel = -1;
-	read_version(job.runtime, b->isolation, sizeof(b->isolation));
+	version = ask_version(job.runtime);
 	e = make_folder(job.runtime, spec->id, &job.folder);
 	if (e == OK)
 		e = start_keeper(b, &job);
+	read_version(version, job.runtime, b->isolation, sizeof(b->isolation));
 	if (job.folder >= 0)
 		close(job.folder);
 	if (e == OK)

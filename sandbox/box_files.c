@@ -3,7 +3,8 @@
  * The certificate in a box: BOX_CA_BUNDLE is the roots that the box had anyway (its own image's, or
  * the host's where it has none) and Exeat's; BOX_CA_ONLY is Exeat's alone, for programs that add it to
  * roots of their own. The bundle is then mounted over each place where a program may look for the
- * system's roots, if that place exists. The files of an image are never written to: in a root with an
+ * system's roots, if that place exists. Java has a store of its own kind, which is made of the same
+ * roots. The files of an image are never written to: in a root with an
  * image everything here lands in the overlay's upper folder.
  */
 #include "sandbox/host_root.h"
@@ -17,6 +18,7 @@
 
 #include "conf/addr.h"
 #include "sandbox/bundle.h"
+#include "sandbox/java_store.h"
 #include "sandbox/tree.h"
 
 #define CA_BUNDLE_MAX (4u << 20)
@@ -30,6 +32,15 @@ static const char *const bundle_places[] = {
 	"etc/pki/tls/cert.pem",
 	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 	"var/lib/ca-certificates/ca-bundle.pem",
+	NULL,
+};
+
+/* Debian, then Fedora. Each Java there links its own store to these. */
+static const char *const java_places[] = {
+	"etc/ssl/certs/java/cacerts",
+	"etc/pki/ca-trust/extracted/java/cacerts",
+	"etc/pki/java/cacerts",
+	"opt/java/openjdk/lib/security/cacerts",
 	NULL,
 };
 
@@ -79,27 +90,43 @@ static bool same_file(int root, const char *a, const char *b)
 	return same;
 }
 
-static enum err cover_places(int root)
+/* Mounts the file @made over those of @places that there are. */
+static enum err cover_places(int root, const char *made, const char *const *places)
 {
 	const struct tree_view view = { .userns = -1 };
 	char from[64];
-	int bundle = tree_find(root, below(BOX_CA_BUNDLE));
+	int file = tree_find(root, made);
 	enum err e = OK;
 
-	if (bundle < 0)
+	if (file < 0)
 		return ERR_SYSTEM;
-	snprintf(from, sizeof(from), "/proc/self/fd/%d", bundle);
-	for (size_t i = 0; e == OK && bundle_places[i]; i++) {
-		int place = tree_find(root, bundle_places[i]);
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", file);
+	for (; e == OK && *places; places++) {
+		int place = tree_find(root, *places);
 
 		if (place < 0)
 			continue;
 		close(place);
 		/* Places are often links to one another: once is enough. */
-		if (!same_file(root, bundle_places[i], below(BOX_CA_BUNDLE)))
-			e = tree_mount(root, bundle_places[i], from, &view);
+		if (!same_file(root, *places, made))
+			e = tree_mount(root, *places, from, &view);
 	}
-	close(bundle);
+	close(file);
+	return e;
+}
+
+static enum err put_java_store(int root, struct str roots)
+{
+	struct buf store;
+	enum err e;
+
+	buf_init(&store, JAVA_STORE_MAX);
+	e = java_store_write(roots, &store);
+	if (e == OK)
+		e = tree_file(root, below(BOX_JAVA_STORE), buf_str(&store), 0444);
+	if (e == OK)
+		e = cover_places(root, below(BOX_JAVA_STORE), java_places);
+	buf_free(&store);
 	return e;
 }
 
@@ -120,7 +147,9 @@ static enum err put_certificates(int root, struct str ca)
 	if (e == OK)
 		e = tree_file(root, below(BOX_CA_ONLY), ca, 0444);
 	if (e == OK)
-		e = cover_places(root);
+		e = cover_places(root, below(BOX_CA_BUNDLE), bundle_places);
+	if (e == OK)
+		e = put_java_store(root, buf_str(&roots));
 	buf_free(&roots);
 	return e;
 }

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "conf/json.h"
+
 static void put_list(struct json *j, const char *key, const char *const *v)
 {
 	json_key(j, key);
@@ -245,7 +247,7 @@ static void put_linux(struct json *j, const struct bundle *b)
 	put_namespaces(j, b->netns);
 	put_mappings(j, "uidMappings", b->root_uid, BOX_UID, b->uid);
 	put_mappings(j, "gidMappings", b->root_uid, BOX_GID, b->gid);
-	snprintf(cgroup, sizeof(cgroup), "/exeat/%s", b->spec->id);
+	snprintf(cgroup, sizeof(cgroup), "/exeat-%s", b->spec->id);
 	put_text(j, "cgroupsPath", cgroup);
 	put_limits(j, b);
 	put_list(j, "maskedPaths", masked);

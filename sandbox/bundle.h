@@ -11,7 +11,7 @@
 #ifndef SANDBOX_BUNDLE_H
 #define SANDBOX_BUNDLE_H
 
-#include "conf/json.h"
+#include "conf/buf.h"
 #include "sandbox/box.h"
 
 #define BUNDLE_MAX (1u << 20)
@@ -23,9 +23,12 @@
 #define BOX_INIT "/etc/exeat/init"
 #define BOX_CA_BUNDLE "/etc/exeat/ca-bundle.pem"	/* the system's and Exeat's */
 #define BOX_CA_ONLY "/etc/exeat/ca.pem"		/* for programs that add it to their own */
+#define BOX_JAVA_STORE "/etc/exeat/cacerts"
 #define BOX_PROCESSES_MAX 1024
 /* Descriptor of the pipe whose end tells init that the keeper is gone. */
 #define BOX_LIFE_FD 3
+
+struct json;
 
 struct bundle {
 	const struct box_spec *spec;

@@ -4,6 +4,9 @@
  *
  *   parent --START, SIGNAL--> keeper --fork/exec--> runc run --> exeat-init --> command
  *
+ * Without a terminal the runtime leaves once the box runs, and exeat-init becomes the keeper's child
+ * (which is a subreaper).
+ *
  * Its mount namespace is its own, so that the box's mounts are nobody else's. The runtime's state
  * lies outside of it, in KEEPER_FOLDER/<id>/state, so that a later run of Exeat can kill and remove a
  * box whose keeper was killed. (The box itself is ended by then: exeat-init watches a pipe whose other
@@ -20,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,6 +34,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +45,7 @@
 #define PATH_BYTES 128
 #define STATUS_NOT_STARTED 125
 #define FIRST_KEPT_FD 64
+#define BOX_END_MS 3000
 #define MEMORY_SHARE_OF_4 3	/* of the machine's, for one box at most */
 
 extern char **environ;
@@ -49,7 +55,9 @@ struct keeper {
 	const char *runtime;
 	int channel, netns, children;
 	int life[2];		/* its reading end is the box's */
-	pid_t running;		/* the runtime, or 0 */
+	pid_t running;		/* the runtime, then the box's init; or 0 */
+	bool in_box;		/* it is the box's init */
+	uint64_t held;		/* signals that came before it was; bit n - 1 for signal n */
 	char folder[PATH_BYTES], bundle[PATH_BYTES + 16], state[PATH_BYTES + 16];
 	struct box_numbers numbers;
 };
@@ -220,25 +228,97 @@ static enum err make_ready(struct keeper *k, const char **what)
 
 /* ---- running ---- */
 
-static void start_runtime(struct keeper *k)
+/* A pipe belongs to who made it, and opening it once more (/dev/stdout) is its owner's right. */
+static void give_pipes(const struct keeper *k)
 {
-	char *const arguments[] = { (char *)k->runtime, "--root", k->state, "run",
-				    "--preserve-fds", "1", "--bundle", k->bundle,
-				    (char *)k->spec->id, NULL };
+	struct statfs fs;
 
-	if (k->running == 0)
-		k->running = run(k, arguments, false);
+	for (int fd = 0; fd < 3; fd++)
+		if (fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
+			(void)!fchown(fd, k->numbers.uid, k->numbers.gid);
 }
 
-/* The runtime forwards what it gets to the box, all but what cannot be caught. */
-static void hand_on(const struct keeper *k, int sig)
+/* With a terminal the runtime stays, between it and the box's own. Without one it goes, so that the
+ * box has our very descriptors (it would copy through pipes otherwise: read ahead, and mix up the
+ * order of output and errors). */
+static void start_runtime(struct keeper *k)
 {
-	if (k->running <= 0)
+	char pid_file[2 * PATH_BYTES];
+	const char *arguments[14] = { k->runtime, "--root", k->state, "run", "--preserve-fds", "1",
+				      "--bundle", k->bundle };
+	size_t n = 8;
+
+	if (k->running != 0)
 		return;
-	if (sig == SIGKILL)
+	snprintf(pid_file, sizeof(pid_file), "%s/pid", k->state);
+	if (!k->spec->terminal) {
+		arguments[n++] = "--detach";
+		arguments[n++] = "--pid-file";
+		arguments[n++] = pid_file;
+	}
+	arguments[n] = k->spec->id;
+	give_pipes(k);
+	k->running = run(k, (char *const *)arguments, false);
+}
+
+static pid_t box_pid(const struct keeper *k)
+{
+	char path[2 * PATH_BYTES];
+	FILE *f;
+	int pid = -1;
+
+	snprintf(path, sizeof(path), "%s/pid", k->state);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%d", &pid) != 1)
+		pid = -1;
+	if (f)
+		fclose(f);
+	return pid;
+}
+
+/* Runtime and init forward what they get to the command, all but what cannot be caught. A runtime
+ * that is to leave forwards nothing: what comes meanwhile is held until the box runs. */
+static void hand_on(struct keeper *k, int sig)
+{
+	if (k->running <= 0 || sig < 1 || sig > 64)
+		return;
+	if (!k->spec->terminal && !k->in_box)
+		k->held |= UINT64_C(1) << (sig - 1);
+	else if (sig == SIGKILL && !k->in_box)
 		delete_container(k, k->spec->id);
 	else
 		(void)kill(k->running, sig);
+}
+
+static void hand_on_held(struct keeper *k)
+{
+	uint64_t held = k->held;
+
+	k->held = 0;
+	for (int sig = 1; sig <= 64; sig++)
+		if (held & UINT64_C(1) << (sig - 1))
+			hand_on(k, sig);
+}
+
+/* The status of what runs once it has ended, else -1. A runtime that has started the box and left is
+ * no end: the box's init is our child then. */
+static int status_of_running(struct keeper *k)
+{
+	struct signalfd_siginfo info;
+	int status;
+
+	(void)!read(k->children, &info, sizeof(info));
+	while (k->running > 0 && waitpid(k->running, &status, WNOHANG) == k->running) {
+		bool started = !k->spec->terminal && !k->in_box && WIFEXITED(status) &&
+			       WEXITSTATUS(status) == 0;
+
+		k->running = started ? box_pid(k) : 0;
+		k->in_box = started;
+		hand_on_held(k);
+		if (!started)
+			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	}
+	return -1;
 }
 
 /* False: the parent is gone. */
@@ -258,19 +338,6 @@ static bool obey(struct keeper *k)
 	return true;
 }
 
-/* The runtime's status once it has ended, else -1. */
-static int runtime_status(struct keeper *k)
-{
-	struct signalfd_siginfo info;
-	int status;
-
-	(void)!read(k->children, &info, sizeof(info));
-	if (k->running <= 0 || waitpid(k->running, &status, WNOHANG) != k->running)
-		return -1;
-	k->running = 0;
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /* Until the box or the parent has ended. Returns the status, or -1 where the parent is gone. */
 static int keep(struct keeper *k)
 {
@@ -283,7 +350,7 @@ static int keep(struct keeper *k)
 		if (poll(p, 2, -1) < 0 && errno != EINTR)
 			return STATUS_NOT_STARTED;
 		if (p[1].revents) {
-			status = runtime_status(k);
+			status = status_of_running(k);
 			if (status >= 0)
 				return status;
 		}
@@ -294,12 +361,20 @@ static int keep(struct keeper *k)
 	}
 }
 
-/* What is still there of the runtime ends with its container. */
-static void end_runtime(struct keeper *k)
+/* The runtime ends with its container, and puts the terminal back as it was; it gets the time for
+ * that, and is killed after it. */
+static void end_box(struct keeper *k)
 {
+	struct pollfd p = { .fd = k->children, .events = POLLIN };
+
 	if (k->running <= 0)
 		return;
 	delete_container(k, k->spec->id);
+	(void)status_of_running(k);
+	if (k->running > 0 && poll(&p, 1, BOX_END_MS) == 1)
+		(void)status_of_running(k);
+	if (k->running <= 0)
+		return;
 	(void)kill(k->running, SIGKILL);
 	while (waitpid(k->running, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -333,6 +408,7 @@ static void set_signals(struct keeper *k)
 	sigaddset(&children, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &children, NULL);
 	k->children = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (!k->spec->terminal)
 		(void)setpgid(0, 0);
 }
@@ -359,7 +435,7 @@ static int keeper_main(const struct keeper_job *job)
 	}
 	tell(&k, KEEPER_READY, 0, "");
 	status = keep(&k);
-	end_runtime(&k);
+	end_box(&k);
 	remove_all(&k, job->spec->id);
 	tell(&k, KEEPER_ENDED, status, "");
 	return 0;

@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
+#include "conf/json.h"
 #include "sandbox/bundle.h"
 
 #define TIOCSTI_NUMBER 0x5412u

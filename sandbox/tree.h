@@ -6,7 +6,7 @@
  * Ownership   returned descriptors are the caller's. Mounts live in the caller's mount namespace.
  * Blocking    file work.
  * Failure     ERR_SYSTEM with errno.
- * Tests       tests/unit/sandbox/test_box.c
+ * Tests       tests/unit/sandbox/test_tree.c, test_box.c
  */
 #ifndef SANDBOX_TREE_H
 #define SANDBOX_TREE_H

@@ -83,13 +83,19 @@ static void go_home(const struct wire_gateway *g)
 	errno = saved;
 }
 
-/* Leaves the thread in the new namespace. */
-static enum err make_netns(int *fd, struct wire_error *why)
+/* Done: the thread is in the new namespace. Failed: it is where it was. */
+static enum err make_netns(const struct wire_gateway *g, int *fd, struct wire_error *why)
 {
+	enum err e;
+
 	if (unshare(CLONE_NEWNET) < 0)
 		return failed(why, "network namespace");
 	*fd = netns_of_thread();
-	return *fd < 0 ? failed(why, "network namespace") : OK;
+	if (*fd >= 0)
+		return OK;
+	e = failed(why, "network namespace");
+	go_home(g);
+	return e;
 }
 
 /* ---- sysctls, of the namespace that the thread is in ---- */
@@ -240,9 +246,10 @@ enum err wire_gateway_open(struct wire_gateway **out, struct wire_error *why)
 		e = failed(why, "/proc/thread-self/ns/net");
 		goto out;
 	}
-	e = make_netns(&g->netns, why);
-	if (e == OK)
-		e = furnish_gateway(g, why);
+	e = make_netns(g, &g->netns, why);
+	if (e != OK)
+		goto out;
+	e = furnish_gateway(g, why);
 	go_home(g);
 out:
 	if (e == OK)
@@ -280,10 +287,11 @@ int wire_gateway_netns(const struct wire_gateway *g)
 static enum err make_box_netns(struct wire_gateway *g, struct wire_box *b, struct netlink **route,
 			       struct wire_error *why)
 {
-	enum err e = make_netns(&b->netns, why);
+	enum err e = make_netns(g, &b->netns, why);
 
-	if (e == OK)
-		e = set_sysctls(box_sysctls, why);
+	if (e != OK)
+		return e;
+	e = set_sysctls(box_sysctls, why);
 	if (e == OK && netlink_open(NETLINK_ROUTE, route) != OK)
 		e = failed(why, "box: rtnetlink socket");
 	go_home(g);

@@ -12,6 +12,8 @@
  * Failure     ERR_SYSTEM with errno, and @what names the step for the operator. A thread that cannot
  *             be moved back to its own namespace aborts the process.
  * Limits      WIRE_BOXES_MAX boxes, WIRE_ADMIT_MAX pairs of address and port a box (ERR_FULL).
+ * After confinement  wire_admit(), wire_box_close() and wire_gateway_close() need CAP_NET_ADMIN and
+ *             sendto, recvfrom, close. wire_*_open() need CAP_SYS_ADMIN, setns, unshare and /proc, too.
  * Thread      setns() moves the calling thread for a moment and back: single-threaded use.
  * Tests       tests/unit/sandbox/test_wire.c (root), tests/e2e
  */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,11 +22,12 @@
 #include "sandbox/box_root.h"
 #include "sandbox/bundle.h"
 #include "sandbox/keeper.h"
+#include "sandbox/wire.h"
 
 #define WAIT_MS 20000
 #define CA "-----BEGIN CERTIFICATE-----\nZXhlYXQ=\n-----END CERTIFICATE-----\n"
 
-static char init_path[128], scratch[] = "/tmp/exeat-test-box-XXXXXX";
+static char init_path[160], scratch[] = "/tmp/exeat-test-box-XXXXXX";
 static int netns = -1;
 
 /* ---- one box, its output gathered ---- */
@@ -188,6 +190,19 @@ static struct box *start_talking(const char *script, int *out)
 	assert_memory_equal(line, "ready\n", 6);
 	*out = p[0];
 	return b;
+}
+
+static void pipe_can_be_opened_again_by_its_name(void **state)
+{
+	char byte;
+	int out;
+	struct box *b = start_talking("echo ready > /dev/stdout", &out);
+
+	(void)state;
+	assert_int_equal(await_end(b), 0);
+	assert_int_equal(read(out, &byte, 1), 0);
+	box_free(b);
+	close(out);
 }
 
 static void signals_reach_the_command(void **state)
@@ -407,6 +422,19 @@ static void environment_is_the_usual_and_what_was_given(void **state)
 				   "USER=box\n");
 }
 
+static void isolation_names_the_runtime_and_its_version(void **state)
+{
+	char *const command[] = { "true", NULL };
+	struct box_spec spec = spec_of(command);
+	struct box *b;
+
+	(void)state;
+	assert_int_equal(box_prepare(&spec, &b), OK);
+	assert_memory_equal(box_isolation(b), "container/", 10);
+	assert_non_null(strpbrk(box_isolation(b), "0123456789"));
+	box_free(b);
+}
+
 static void resolver_is_the_gateway(void **state)
 {
 	(void)state;
@@ -424,10 +452,58 @@ static void network_is_the_given_namespace_and_nothing_else(void **state)
 	expect_output("readlink /proc/self/ns/net", text);
 }
 
+/* Answers one connection at the worker's place. */
+static pid_t serve_once(int listener)
+{
+	static const char answer[] = "HTTP/1.0 200 OK\r\n\r\nhello\n";
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	char request[4096];
+	pid_t pid = fork();
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	if (poll(&p, 1, WAIT_MS) != 1)
+		_exit(1);
+	fd = accept(listener, NULL, NULL);
+	if (read(fd, request, sizeof(request)) <= 0)
+		_exit(2);
+	_exit(write(fd, answer, sizeof(answer) - 1) == sizeof(answer) - 1 ? 0 : 3);
+}
+
+static void box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest(void **state)
+{
+	char *const command[] = { "sh", "-c", "curl -s http://198.18.0.7/; curl -s -m 5 http://198.18.0.8/; "
+				  "echo $?; curl -s -m 5 http://8.8.8.8/; echo $?", NULL };
+	struct wire_error why = { "", 0 };
+	struct box_spec spec = spec_of(command);
+	struct wire_gateway *g;
+	struct addr_range pool;
+	struct wire_box w;
+	struct outcome o;
+	uint16_t port = 80;
+	int status;
+	pid_t server;
+
+	(void)state;
+	assert_true(addr_range_parse(STR("100.64.0.0/24"), &pool));
+	assert_int_equal(wire_gateway_open(&g, &why), OK);
+	assert_int_equal(wire_box_open(g, 0, &pool, &w, &why), OK);
+	assert_int_equal(wire_admit(g, &w, 0xc6120007u, &port, 1, &why), OK);
+	spec.netns = w.netns;
+	server = serve_once(w.tproxy);
+	run_spec(&spec, "", &o);
+	assert_string_equal(o.out, "hello\n7\n7\n");
+	assert_int_equal(waitpid(server, &status, 0), server);
+	assert_int_equal(status, 0);
+	wire_box_close(g, &w);
+	wire_gateway_close(g);
+}
+
 static void usual_languages_start(void **state)
 {
 	(void)state;
-	expect_output("/usr/bin/python3 -c 'import ssl, json; print(1)'; node -e 'console.log(2)'; "
+	expect_output("/usr/bin/python3 -c 'import ssl, json; print(1)'; node -e 'console.log(2)' 2>/dev/null; "
 		      "git --version >/dev/null && echo 3; perl -e 'print \"4\\n\"'", "1\n2\n3\n4\n");
 }
 
@@ -564,7 +640,7 @@ static int open_surroundings(void **state)
 	(void)state;
 	/* build/MODE/tests/unit/sandbox/test_box stands beside build/MODE/exeat-init */
 	self[n > 0 ? n : 0] = '\0';
-	tests = strstr(self, "/tests/");
+	tests = strstr(self, "/tests/unit/");
 	if (tests)
 		*tests = '\0';
 	snprintf(init_path, sizeof(init_path), "%s/exeat-init", tests ? self : "/nonexistent");
@@ -592,6 +668,7 @@ int main(void)
 		cmocka_unit_test(death_by_signal_is_128_and_its_number),
 		cmocka_unit_test(command_that_is_not_there_is_127_and_says_so),
 		cmocka_unit_test(standard_streams_are_the_commands),
+		cmocka_unit_test(pipe_can_be_opened_again_by_its_name),
 		cmocka_unit_test(signals_reach_the_command),
 		cmocka_unit_test(kill_cannot_be_caught),
 		cmocka_unit_test(box_that_runs_is_ended_by_box_free),
@@ -605,8 +682,10 @@ int main(void)
 		cmocka_unit_test(calls_that_reach_beyond_the_box_are_refused),
 		cmocka_unit_test(certificate_is_in_the_systems_bundle_and_alone_for_those_who_add_it),
 		cmocka_unit_test(environment_is_the_usual_and_what_was_given),
+		cmocka_unit_test(isolation_names_the_runtime_and_its_version),
 		cmocka_unit_test(resolver_is_the_gateway),
 		cmocka_unit_test(network_is_the_given_namespace_and_nothing_else),
+		cmocka_unit_test(box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest),
 		cmocka_unit_test(usual_languages_start),
 		cmocka_unit_test(files_made_in_a_workspace_belong_to_its_owner),
 		cmocka_unit_test(workspace_that_is_not_there_is_told),

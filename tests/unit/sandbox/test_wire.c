@@ -457,6 +457,35 @@ static void admitting_twice_is_no_error_and_too_many_is_one(void **state)
 				    RULES_PORTS_MAX + 1, &why), ERR_LIMIT);
 }
 
+/* 0: the namespace has no IPv6 address, loopback's neither, and forwards nothing. */
+static int look_around(int ns)
+{
+	char c = '1';
+	int fd;
+
+	if (setns(ns, CLONE_NEWNET) < 0)
+		return 1;
+	fd = open("/proc/self/net/if_inet6", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, &c, 1) != 0)
+		return 2;
+	fd = open("/proc/sys/net/ipv4/ip_forward", O_RDONLY | O_CLOEXEC);
+	return read(fd, &c, 1) == 1 && c == '0' ? 0 : 3;
+}
+
+static void there_is_no_ipv6_and_no_forwarding_at_either_end(void **state)
+{
+	int ns[] = { wire_gateway_netns(world.gateway), world.box[0].netns };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(look_around(ns[i]));
+		assert_int_equal(finish(pid), 0);
+	}
+}
+
 static void pool_that_is_used_up_opens_no_box(void **state)
 {
 	struct wire_error why = { "", 0 };
@@ -530,6 +559,7 @@ int main(void)
 		cmocka_unit_test(open_connection_outlives_its_admission),
 		cmocka_unit_test(number_used_again_inherits_no_admission),
 		cmocka_unit_test(admitting_twice_is_no_error_and_too_many_is_one),
+		cmocka_unit_test(there_is_no_ipv6_and_no_forwarding_at_either_end),
 		cmocka_unit_test(pool_that_is_used_up_opens_no_box),
 		cmocka_unit_test(thread_is_back_in_its_own_namespace),
 		cmocka_unit_test(without_any_rule_nothing_is_reached),
