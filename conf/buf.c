@@ -107,6 +107,8 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 
 void buf_drop(struct buf *b, size_t n)
 {
+	if (n == 0)
+		return;
 	memmove(b->p, b->p + n, b->n - n);
 	b->n -= n;
 }

@@ -22,6 +22,11 @@ struct json {
 	bool first[JSON_DEPTH_MAX];	/* no comma before the next item at this level */
 };
 
+/* libjansson, which one program links, has functions of these names: its own calls of them must not
+ * come to ours. A file that needs both includes <jansson.h> first. */
+#define json_object exeat_json_object
+#define json_array exeat_json_array
+
 void json_init(struct json *j, struct buf *out);
 void json_object(struct json *j);
 void json_object_end(struct json *j);

@@ -40,7 +40,7 @@ bool str_to_u64(struct str s, uint64_t max, uint64_t *out)
 	for (size_t i = 0; i < s.n; i++) {
 		uint64_t digit = (uint64_t)(unsigned char)s.p[i] - '0';
 
-		if (digit > 9 || v > (max - digit) / 10)
+		if (digit > 9 || digit > max || v > (max - digit) / 10)
 			return false;
 		v = v * 10 + digit;
 	}

@@ -309,7 +309,8 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, b
 		return ERR_AGAIN;
 	if (head.ends && head.has_exchange)
 		end_seen(s, head.exchange);
-	if (head.begins && head.has_exchange && !all && !ring_pressed(s->ring) && hold(s, &head, bytes, now_ms))
+	if (head.begins && head.has_exchange && !all && !ring_pressed(s->ring) &&
+	    hold(s, &head, bytes, now_ms))
 		return OK;
 	return put_record(j, s, &head, bytes);
 }

@@ -37,7 +37,8 @@ static size_t decode(struct str s, uint32_t *c)
 {
 	const unsigned char *b = (const unsigned char *)s.p;
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
+	size_t n = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3
+		 : b[0] < 0xf5 ? 4 : 0;
 
 	if (n == 0 || n > s.n)
 		return 0;

@@ -73,8 +73,9 @@ static bool begins_as_it_should(struct str line, json_int_t seq, const json_t *o
 {
 	struct str prev = text_of(object, "prev"), time = text_of(object, "time");
 	char head[256];
-	int n = snprintf(head, sizeof(head), "{\"seq\":%" JSON_INTEGER_FORMAT ",\"prev\":\"%.*s\",\"time\":\"%.*s\","
-			 "\"kind\":\"", seq, STR_ARG(prev), STR_ARG(time));
+	int n = snprintf(head, sizeof(head),
+			 "{\"seq\":%" JSON_INTEGER_FORMAT ",\"prev\":\"%.*s\",\"time\":\"%.*s\",\"kind\":\"",
+			 seq, STR_ARG(prev), STR_ARG(time));
 
 	return n > 0 && (size_t)n < sizeof(head) && str_starts(line, str_n(head, (size_t)n));
 }

@@ -103,8 +103,8 @@ static enum err seq_of(struct str line, uint64_t *seq)
 	digits.n = str_find(digits, ',');
 	if (!str_to_u64(digits, INT64_MAX - 1, seq) || *seq == 0)
 		return ERR_SYNTAX;
-	return str_starts(str_from(line, (size_t)(digits.p - line.p) + digits.n), STR(PREFIX_PREV)) ? OK
-												     : ERR_SYNTAX;
+	line = str_from(line, (size_t)(digits.p - line.p) + digits.n);
+	return str_starts(line, STR(PREFIX_PREV)) ? OK : ERR_SYNTAX;
 }
 
 static enum err read_all(int fd, char *p, size_t n, uint64_t at)

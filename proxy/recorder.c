@@ -195,7 +195,7 @@ static void check_file(struct recorder *r, struct str path)
 	if (!e)
 		log_batch_drop(r->log);
 	if (e == ERR_SYNTAX)
-		role_fatal(&program, "%.*s: its last line is no line of an audit log; nothing is appended to it",
+		role_fatal(&program, "%.*s: its last line is no line of an audit log; nothing is appended",
 			   STR_ARG(path));
 }
 

@@ -38,7 +38,7 @@ struct channel {
 	enum phase phase;
 	uint64_t seen;		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
-	size_t queued;
+	size_t queued, queued_fds;
 	char *bytes;		/* what is being read: a handler may drain another channel meanwhile */
 	bool dead, busy, freed;
 };
@@ -164,12 +164,12 @@ static void handle(struct channel *c, struct str packet, int *fds, size_t n_fds)
 	if (why) {
 		close_all(fds, n_fds);
 		fail(c, why);
-		return;
+	} else {
+		c->peer.on_message(c->peer.arg, row->type, msg, fds, n_fds);
 	}
-	c->peer.on_message(c->peer.arg, row->type, msg, fds, n_fds);
-	if (row->secret) {
+	if (row && row->secret) {
 		explicit_bzero((char *)(uintptr_t)packet.p, packet.n);
-		explicit_bzero(msg, row->size);
+		explicit_bzero(msg, sizeof(msg));
 	}
 }
 
@@ -274,6 +274,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		if (!c->head)
 			c->tail = &c->head;
 		c->queued -= p->bytes.n;
+		c->queued_fds -= p->n_fds;
 		packet_free(p);
 	}
 	event_del(c->writable);
@@ -281,7 +282,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + p->bytes.n > CHANNEL_QUEUE_MAX)
+	if (c->queued + p->bytes.n > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
 		p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 0);
@@ -295,6 +296,7 @@ static enum err enqueue(struct channel *c, struct packet *p)
 	*c->tail = p;
 	c->tail = &p->next;
 	c->queued += p->bytes.n;
+	c->queued_fds += p->n_fds;
 	return OK;
 }
 
@@ -337,8 +339,10 @@ struct channel *channel_new(struct event_base *base, int fd, const struct channe
 {
 	struct channel *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c) {
+		close(fd);
 		return NULL;
+	}
 	c->peer = *peer;
 	c->fd = fd;
 	c->phase = PHASE_START;

@@ -9,7 +9,7 @@
  *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated
  *             into the packet); channel_send() has copied all it needs when it returns.
  * Blocking    never: a packet that the socket does not take is queued; past CHANNEL_QUEUE_MAX bytes
- *             ERR_FULL.
+ *             or CHANNEL_QUEUE_FDS_MAX descriptors ERR_FULL.
  * Callbacks   on_message from the event loop or from channel_drain(); it may send, and may free the
  *             channel. on_closed once, never after channel_free().
  * Failure     by return value; a dead peer is ERR_CLOSED and comes as on_closed, too.
@@ -21,6 +21,7 @@
 #include "sandbox/message.h"
 
 #define CHANNEL_QUEUE_MAX (8u << 20)
+#define CHANNEL_QUEUE_FDS_MAX 1024
 
 struct event_base;
 struct channel;

@@ -123,9 +123,11 @@ static bool empty_root(enum role role, const struct plan *p)
 
 static bool keep_five_capabilities(void)
 {
+	capng_type_t sets = (capng_type_t)(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_BOUNDING_SET);
+
 	capng_clear(CAPNG_SELECT_ALL);
-	return capng_updatev(CAPNG_ADD, (capng_type_t)(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_BOUNDING_SET),
-			     CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID, CAP_KILL, -1) == 0 &&
+	return capng_updatev(CAPNG_ADD, sets, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID,
+			     CAP_KILL, -1) == 0 &&
 	       capng_apply(CAPNG_SELECT_ALL) == 0;
 }
 

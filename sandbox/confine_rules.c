@@ -99,6 +99,9 @@ const struct confine_rule confine_rules[] = {
 	ALLOW(close, ALL),
 	ALLOW(fstat, ALL),
 	ALLOW_IF(newfstatat, ALL, HAS(3, AT_EMPTY_PATH, AT_EMPTY_PATH)),
+	/* OpenSSL looks for an unknown issuer's file wherever default paths were asked for. */
+	REFUSE_IF(newfstatat, CONFINED, ENOENT, LACKS(3, AT_EMPTY_PATH)),
+	ALLOW_IF(newfstatat, S, LACKS(3, AT_EMPTY_PATH)),
 	ALLOW(lseek, S | B | R | P),
 	ALLOW(pread64, S | B | R | P),
 	ALLOW(pwrite64, P),

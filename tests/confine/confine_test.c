@@ -103,6 +103,18 @@ static int act_open_proc(void) { return result(open("/proc/self/mem", O_RDONLY))
 static int act_create(void) { return result(open("/tmp/exeat-confine-test", O_WRONLY | O_CREAT, 0600)); }
 static int act_old_open(void) { return result(syscall(SYS_open, "/etc/passwd", O_RDONLY)); }
 static int act_openat2(void) { return result(syscall(SYS_openat2, -1, "/", NULL, 0)); }
+static int act_stat(void)
+{
+	struct stat st;
+
+	return result(fstatat(AT_FDCWD, "/etc/passwd", &st, 0));
+}
+static int act_fstat(void)
+{
+	struct stat st;
+
+	return result(fstat(have.memfd, &st));
+}
 static int act_unlink(void) { return result(unlink("/nothing-of-that-name")); }
 static int act_mkdir(void) { return result(mkdir("/exeat-confine-test", 0700)); }
 static int act_readlink(void)
@@ -265,6 +277,8 @@ static const struct act acts[] = {
 	E("create a file", create, NONE, SANITIZED & ~S ? ALL & ~S : D, ENOENT),
 	E("open by the old call", old_open, NONE, SANITIZED, ENOENT),
 	A("openat2", openat2, NONE),
+	E("look at a file", stat, S, ALL & ~S, ENOENT),
+	A("look at a descriptor", fstat, ALL),
 	A("remove a file", unlink, NONE),
 	A("make a folder", mkdir, NONE),
 	E("read a link", readlink, NONE, SANITIZED, ENOENT),
@@ -515,7 +529,8 @@ static _Noreturn void wait_confined(enum role role, int ready, int end)
 	char c = 'r';
 
 	if (confine_enter(role, &what) != OK) {
-		dprintf(STDERR_FILENO, "%s: cannot be confined: %s: %s\n", role_name(role), what, strerror(errno));
+		dprintf(STDERR_FILENO, "%s: cannot be confined: %s: %s\n", role_name(role), what,
+			strerror(errno));
 		_exit(EXIT_OPEN);
 	}
 	if (write(ready, &c, 1) != 1 || read(end, &c, 1) < 0)
