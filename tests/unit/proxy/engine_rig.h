@@ -168,6 +168,7 @@ HELPER void peer_reset(struct peer *p)
 	stream_abort(p->stream);
 	stream_free(p->stream);
 	p->stream = NULL;
+	buf_free(&p->got);
 }
 
 /* The default script: each whole request (by its head alone, or with Content-Length or a last chunk)
@@ -179,7 +180,8 @@ HELPER void answer_each(struct peer *p)
 
 	if (!head || p->requests)
 		return;
-	if (peer_has(p, "transfer-encoding: chunked") && !peer_has(p, "0\r\n\r\n"))
+	if (peer_has(p, "transfer-encoding: chunked") &&
+	    !(peer_has(p, "\r\n0\r\n") && memcmp(p->got.p + p->got.n - 4, "\r\n\r\n", 4) == 0))
 		return;
 	if (peer_has(p, "content-length: ")) {
 		char *at = memmem(p->got.p, p->got.n, "content-length: ", 16);
