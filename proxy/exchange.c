@@ -189,17 +189,29 @@ static void strip_foreign(struct exchange *x)
 	buf_wipe(&left);
 }
 
+/* The rule's own word, else its credential's; without either the box's credentials are its business. */
+static enum foreign foreign_here(const struct exchange *x)
+{
+	if (x->rule.has_foreign)
+		return x->rule.foreign;
+	if (x->rule.credential == NO_CREDENTIAL)
+		return FOREIGN_KEEP;
+	return policy_credential(x->env->w->policy, x->decision.rule.image, x->rule.credential).foreign;
+}
+
 static enum result step_foreign(struct exchange *x)
 {
-	if (!x->rule.has_foreign || x->rule.foreign == FOREIGN_KEEP)
+	enum foreign foreign = foreign_here(x);
+
+	if (foreign == FOREIGN_KEEP)
 		return NEXT;
 	if (!x->foreign_looked) {
 		foreign_find(&x->fields, buf_str(&x->query), &x->foreign);
 		x->foreign_looked = true;
-		if (x->foreign.n && x->rule.foreign == FOREIGN_STRIP)
+		if (x->foreign.n && foreign == FOREIGN_STRIP)
 			strip_foreign(x);
 	}
-	if (x->foreign.n && x->rule.foreign == FOREIGN_REFUSE) {
+	if (x->foreign.n && foreign == FOREIGN_REFUSE) {
 		exchange_refuse(x, REFUSAL_foreign_credential, str_of(x->foreign.names[0]));
 		return MOVED;
 	}
@@ -370,7 +382,10 @@ static enum result step_relay(struct exchange *x)
 
 	if (moved)
 		x->last_moved = clock_ms();
-	if (x->answer_ended && !x->refused)
+	/* Refused, or sent back to DIAL. */
+	if (x->refused || x->step != STEP_RELAY)
+		return MOVED;
+	if (x->answer_ended)
 		return NEXT;
 	return moved ? MOVED : WAIT;
 }

@@ -262,14 +262,13 @@ static void set_interest(struct event *e, bool on)
 
 void stream_settle(struct stream *s)
 {
-	bool dead, reads, writes;
+	bool dead, reads, writes, tell = false;
 
 	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
 		flush(s);
 		if (s->finish && !s->finished && stream_queued(s) == 0 && s->trouble == STREAM_FINE)
 			end_writing(s);
-		if (s->trouble != STREAM_FINE)
-			event_active(s->writable, EV_WRITE, 0);
+		tell = s->trouble != STREAM_FINE;
 	}
 	dead = s->trouble != STREAM_FINE || s->aborted;
 	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
@@ -281,8 +280,11 @@ void stream_settle(struct stream *s)
 		event_active(s->readable, EV_READ, 0);
 	if (s->full && stream_queued(s) <= STREAM_LOW) {
 		s->full = false;
-		event_active(s->writable, EV_WRITE, 0);
+		tell = true;
 	}
+	/* Only after interest was set: taking an event away takes its activation along. */
+	if (tell)
+		event_active(s->writable, EV_WRITE, 0);
 }
 
 struct buf *stream_out(struct stream *s)
@@ -444,7 +446,6 @@ void stream_start_tls(struct stream *s, SSL *ssl)
 	s->ssl = ssl;
 	s->in.n = s->in_taken = 0;
 	s->handshaking = true;
-	/* The first call needs no event: a client speaks first, a server has the hello already. */
-	s->need = EV_READ;
-	event_active(s->writable, EV_WRITE, 0);
+	/* The first step waits for nothing: a client speaks first, a server has the hello already. */
+	s->need = EV_WRITE;
 }
