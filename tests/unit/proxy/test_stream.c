@@ -27,6 +27,7 @@ static void on_wake(void *arg)
 	struct end *e = arg;
 
 	e->wakes++;
+	stream_settle(e->s);
 }
 
 static int setup(void **state)
