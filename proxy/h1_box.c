@@ -116,7 +116,8 @@ bool h1_box_body(struct h1_box *b, struct exchange *x)
 		return in.n != had;
 	/* A client that has closed its half after a whole request still waits for the answer. */
 	if (!clean || (!b->request_ended && in.n == 0 && exchange_wants_body(x))) {
-		exchange_abandon(x, b->request_ended ? "closed by the client" : "closed by the client inside its request");
+		exchange_abandon(x, b->request_ended ? "closed by the client"
+						     : "closed by the client inside its request");
 		return true;
 	}
 	return in.n != had;

@@ -633,6 +633,38 @@ static void events_are_passed_on_as_they_come(void **state)
 	rig_close(&r);
 }
 
+static void idle_connection_is_closed_and_recorded(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	rig_open(&r);
+	r.w.idle_ms = 50;
+	ask_plain(&r, &c, "web.test", GET, "\r\n\r\nhi");
+	rig_until(&r, c.ended);
+	rig_until(&r, log_has(&r, "\"ended\":\"idle\""));
+	assert_int_equal(connections_count(r.w.connections), 0);
+	peer_close(&c);
+	rig_close(&r);
+}
+
+static void origin_that_stalls_inside_its_body_is_an_abort(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_by_hand(&r, &c, GET);
+	r.w.idle_ms = 50;
+	peer_send(&r.origin[0], "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+	rig_until(&r, c.ended);
+	assert_false(peer_has(&c, "0\r\n\r\n"));
+	rig_until(&r, log_has(&r, "response-timeout"));
+	peer_close(&c);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -665,6 +697,8 @@ int main(void)
 		cmocka_unit_test(header_line_over_the_limit_is_431_or_502),
 		cmocka_unit_test(pipelined_requests_are_answered_in_order),
 		cmocka_unit_test(events_are_passed_on_as_they_come),
+		cmocka_unit_test(idle_connection_is_closed_and_recorded),
+		cmocka_unit_test(origin_that_stalls_inside_its_body_is_an_abort),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

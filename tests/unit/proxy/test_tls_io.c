@@ -1,0 +1,120 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/tls_io.h"
+
+static void pair(int fds[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+}
+
+static void first_bytes_come_before_the_sockets_own(void **state)
+{
+	char got[16];
+	int fds[2];
+	BIO *bio;
+
+	(void)state;
+	pair(fds);
+	assert_int_equal(write(fds[1], "socket", 6), 6);
+	bio = tls_io_new(fds[0], STR("first"));
+	assert_int_equal(BIO_read(bio, got, 3), 3);
+	assert_memory_equal(got, "fir", 3);
+	assert_int_equal(BIO_read(bio, got, sizeof(got)), 2);
+	assert_memory_equal(got, "st", 2);
+	assert_int_equal(BIO_read(bio, got, sizeof(got)), 6);
+	assert_memory_equal(got, "socket", 6);
+	BIO_free(bio);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void empty_socket_asks_for_a_retry(void **state)
+{
+	char got[4];
+	int fds[2];
+	BIO *bio;
+
+	(void)state;
+	pair(fds);
+	bio = tls_io_new(fds[0], STR_NONE);
+	assert_true(BIO_read(bio, got, 4) < 0);
+	assert_true(BIO_should_read(bio));
+	assert_false(BIO_eof(bio));
+	BIO_free(bio);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void end_of_file_is_no_retry(void **state)
+{
+	char got[4];
+	int fds[2];
+	BIO *bio;
+
+	(void)state;
+	pair(fds);
+	close(fds[1]);
+	bio = tls_io_new(fds[0], STR_NONE);
+	assert_int_equal(BIO_read(bio, got, 4), 0);
+	assert_false(BIO_should_retry(bio));
+	assert_true(BIO_eof(bio));
+	BIO_free(bio);
+	close(fds[0]);
+}
+
+static void full_socket_asks_for_a_retry(void **state)
+{
+	static char piece[65536];
+	int fds[2];
+	BIO *bio;
+
+	(void)state;
+	pair(fds);
+	bio = tls_io_new(fds[0], STR_NONE);
+	while (BIO_write(bio, piece, sizeof(piece)) > 0)
+		;
+	assert_true(BIO_should_write(bio));
+	BIO_free(bio);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void writing_to_a_closed_peer_is_an_error_and_no_signal(void **state)
+{
+	int fds[2];
+	BIO *bio;
+
+	(void)state;
+	signal(SIGPIPE, SIG_DFL);
+	pair(fds);
+	close(fds[1]);
+	bio = tls_io_new(fds[0], STR_NONE);
+	assert_true(BIO_write(bio, "x", 1) < 0);
+	assert_false(BIO_should_retry(bio));
+	BIO_free(bio);
+	assert_true(fcntl(fds[0], F_GETFD) >= 0);
+	close(fds[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(first_bytes_come_before_the_sockets_own),
+		cmocka_unit_test(empty_socket_asks_for_a_retry),
+		cmocka_unit_test(end_of_file_is_no_retry),
+		cmocka_unit_test(full_socket_asks_for_a_retry),
+		cmocka_unit_test(writing_to_a_closed_peer_is_an_error_and_no_signal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
