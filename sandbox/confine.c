@@ -170,14 +170,19 @@ static bool identity(enum role role, const struct plan *p)
 /* ---- calls ---- */
 
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
+#define CALLS_NAMED 512
+
 static enum role confined_role;
+static char *call_names[CALLS_NAMED];	/* looked up before: a signal handler cannot allocate */
 
 /* SIGSYS is blocked in its own handler: the second refused call is the end. */
 static void name_refused_call(int sig, siginfo_t *info, void *context)
 {
+	unsigned call = (unsigned)info->si_syscall;
+	const char *name = call < CALLS_NAMED && call_names[call] ? call_names[call] : "?";
 	char text[128];
-	int n = snprintf(text, sizeof(text), "exeat-%s: system call %d is not one of its own\n",
-			 role_name(confined_role), info->si_syscall);
+	int n = snprintf(text, sizeof(text), "exeat-%s: system call %s (%u) is not one of its own\n",
+			 role_name(confined_role), name, call);
 
 	(void)sig;
 	(void)context;
@@ -192,6 +197,9 @@ static uint32_t prepare_refusal(enum role role)
 	struct sigaction act = { .sa_sigaction = name_refused_call, .sa_flags = SA_SIGINFO };
 
 	confined_role = role;
+	for (int i = 0; i < CALLS_NAMED; i++)
+		if (!call_names[i])
+			call_names[i] = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, i);
 	return sigaction(SIGSYS, &act, NULL) < 0 ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_TRAP;
 }
 #else
