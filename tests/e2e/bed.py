@@ -32,7 +32,8 @@ def _check(result):
 
 
 def sh(*args):
-    subprocess.run(args, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(args, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
 
 
 def wait_until(what, condition, seconds=WAIT):
@@ -71,8 +72,8 @@ class Bed:
         self.runs = 0
 
     def _internet(self):
-        holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"])
-        atexit.register(holder.kill)
+        holder = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)   # ends with us: its input does
         wait_until("the internet's namespace", lambda: os.readlink(f"/proc/{holder.pid}/ns/net")
                    != os.readlink("/proc/self/ns/net"))
         self.net_ns = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
