@@ -68,8 +68,6 @@ PKG.exeat-broker := libevent_core libcrypto libcap-ng libseccomp
 PKG.exeat-recorder := libevent_core libcap-ng libseccomp libcrypto
 PKG.exeat-reader := libevent_core yaml-0.1 libpsl libcap-ng libseccomp libcrypto
 
-include tests/rules.mk
-
 PROGRAMS := exeat exeat-worker exeat-dialer exeat-broker exeat-recorder exeat-reader exeat-init
 BINARIES := $(PROGRAMS:%=$(O)/%)
 SRCS     := $(sort $(foreach p,$(PROGRAMS),$(SRC.$(p))))
@@ -82,6 +80,8 @@ libs      = $(if $(1),$(shell pkg-config --libs $(1)))
 .SECONDARY:
 
 all: $(BINARIES) ## build the programs
+
+include tests/rules.mk
 
 define program
 $(O)/$(1): $(call objects,$(SRC.$(1)))

@@ -142,13 +142,12 @@ static int run(const struct options *o, const struct settings *settings, char **
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
-	unsigned warnings;
 	int status = 1;
 
 	snprintf(name, sizeof(name), "run-%d", (int)getpid());
 	if (!spec.name)
 		spec.name = name;
-	if (!reader_compile(o->policy, settings, &spec.policy, &warnings))
+	if (!reader_compile(o->policy, settings, &spec.policy, NULL))
 		goto out;
 	status = RUN_FAILED;
 	if (log_path(o, settings, log))

@@ -81,28 +81,6 @@ static void dial_free(struct dial *d)
 	free(d);
 }
 
-/* @winner: its descriptor goes to the callback. */
-static void finish(struct dial *d, enum dial_status status, struct attempt *winner)
-{
-	struct dial_result r = { .status = status, .fd = -1, .addr = winner ? winner->addr : d->last };
-	dial_fn *fn = d->order.fn;
-	void *arg = d->order.arg;
-	char attempts[DIAL_ATTEMPTS_TEXT_MAX];
-
-	if (winner) {
-		r.fd = winner->fd;
-		event_free(winner->writable);
-		winner->writable = NULL;
-		winner->fd = -1;
-	}
-	r.ms = (uint32_t)(now_ms() - d->since);
-	r.attempts = str_n(attempts, d->text.n);
-	if (d->text.n)
-		memcpy(attempts, d->text.p, d->text.n);
-	dial_free(d);
-	fn(arg, &r);
-}
-
 static void tell(struct dial *d, const struct addr *a, const char *what)
 {
 	char text[ADDR_TEXT_MAX];
@@ -114,6 +92,31 @@ static void tell(struct dial *d, const struct addr *a, const char *what)
 	if (!line.failed && d->text.n + line.n <= DIAL_ATTEMPTS_TEXT_MAX)
 		buf_put_str(&d->text, buf_str(&line));
 	buf_free(&line);
+}
+
+/* @winner: its descriptor goes to the callback. */
+static void finish(struct dial *d, enum dial_status status, struct attempt *winner)
+{
+	struct dial_result r = { .status = status, .fd = -1, .addr = winner ? winner->addr : d->last };
+	dial_fn *fn = d->order.fn;
+	void *arg = d->order.arg;
+	char attempts[DIAL_ATTEMPTS_TEXT_MAX];
+
+	if (winner) {
+		for (size_t i = 0; i < d->n; i++)
+			if (&d->attempts[i] != winner && d->attempts[i].fd >= 0)
+				tell(d, &d->attempts[i].addr, "no answer yet");
+		r.fd = winner->fd;
+		event_free(winner->writable);
+		winner->writable = NULL;
+		winner->fd = -1;
+	}
+	r.ms = (uint32_t)(now_ms() - d->since);
+	r.attempts = str_n(attempts, d->text.n);
+	if (d->text.n)
+		memcpy(attempts, d->text.p, d->text.n);
+	dial_free(d);
+	fn(arg, &r);
 }
 
 static void tell_failure(struct dial *d, const struct addr *a, int error)

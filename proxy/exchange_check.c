@@ -101,13 +101,13 @@ static bool check_path(struct exchange *x, const struct http1_target *target)
 		return true;
 	}
 	r = path_normalise(target->path, &x->path, &why);
-	if (r == PATH_OK)
-		return true;
-	if (r == PATH_AMBIGUOUS && !policy_has_paths(x->env->w->policy, exchange_host(x))) {
-		x->path.n = 0;
+	if (r != PATH_BAD && !policy_has_paths(x->env->w->policy, exchange_host(x))) {
+		x->path.n = 0;	/* no rule looks at it: it passes as it came */
 		buf_put_str(&x->path, target->path);
 		return true;
 	}
+	if (r == PATH_OK)
+		return true;
 	exchange_refuse(x, r == PATH_AMBIGUOUS ? REFUSAL_ambiguous_path : REFUSAL_bad_request, str_of(why));
 	return false;
 }

@@ -79,11 +79,11 @@ void log_tail_escape(struct str text, struct buf *out)
 static const struct {
 	const char *kind, *what;
 } shapes[] = {
-	{ "request",       "{method} {scheme}[://{host}]{path}[ ({phase})][ {proxy_error}][ {reason}]" },
+	{ "request",       "{method} {scheme}[://{host}]{path}[ {status}][ {proxy_error}][ {reason}]" },
 	{ "dns",           "dns {name}[ {type}][ -> {answers}][ {rcode}][ {reason}]" },
 	{ "connect",       "connect {destination}[ port {port}][ {protocol}][ x{count}][ {reason}]" },
 	{ "connection",    "{phase} {destination}[ port {port}][ {protocol}][ {tls}][ {ended}][ {reason}]" },
-	{ "dial",          "dial {name}[ -> {address}][ port {port}][ {ended}][ {reason}]" },
+	{ "dial",          "dial {destination}[ -> {address}][ port {port}][ {ended}][ {reason}]" },
 	{ "credential",    "credential {credential}[ {event}][ {field}][ {reason}]" },
 	{ "start",         "exeat[ {version}]" },
 	{ "stop",          "stop[ {ended}][ {reason}]" },
@@ -196,7 +196,7 @@ void log_tail_line(struct str line, bool colour, struct buf *out)
 	if (colour)
 		buf_put_str(out, STR(PLAIN));
 	put_what(object, out);
-	put_shape(object, STR("[  rule {rule}][ ({rule_at})][  {status}]"), out);
+	put_shape(object, STR("[  (rule {rule}[, {rule_at}])]"), out);
 	buf_put_c(out, '\n');
 	json_decref(object);
 }

@@ -48,6 +48,7 @@ const struct message_row exeat_messages[] = {
 	ROW(READ, S, ROLE_READER, PHASE_START, msg_read, .once = true, FDS(2, 2), .fields = {
 		F(struct msg_read, STR, file, MSG_PATH_MAX),
 		F(struct msg_read, U8, secrets_known, 0),
+		F(struct msg_read, U8, quiet, 0),
 		F(struct msg_read, LIST, secrets, MESSAGE_LIST_MAX),
 		F(struct msg_read, LIST, secret_hosts, MESSAGE_LIST_MAX) }),
 	ROW(READ_DONE, ROLE_READER, S, PHASE_START | PHASE_RUN, msg_read_done, .once = true, .fields = {

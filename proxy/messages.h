@@ -95,6 +95,7 @@ struct msg_recorder_start {
 struct msg_read {
 	struct str file;		/* the name to show in errors; descriptors: the file, the memfd */
 	uint8_t secrets_known;
+	uint8_t quiet;			/* say nothing of a policy that loads */
 	struct str_list secrets;	/* names */
 	struct str_list secret_hosts;	/* for each, its hosts, separated by spaces */
 };

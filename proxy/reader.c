@@ -23,7 +23,7 @@ struct reader {
 	int source, memfd;
 	struct secret_bound *secrets;
 	size_t n_secrets;
-	bool secrets_known;
+	bool secrets_known, quiet;
 };
 
 static struct reader reader = { .source = -1, .memfd = -1 };
@@ -54,6 +54,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	r->memfd = fds[1];
 	r->file = arena_copy(&r->arena, m->file);
 	r->secrets_known = m->secrets_known;
+	r->quiet = m->quiet;
 	r->secrets = arena_take(&r->arena, m->secrets.n, sizeof(*r->secrets));
 	for (size_t i = 0; r->secrets && i < m->secrets.n && i < m->secret_hosts.n; i++) {
 		r->secrets[r->n_secrets].name = arena_copy(&r->arena, m->secrets.v[i]);
@@ -113,7 +114,8 @@ static void compile(struct reader *r, struct msg_read_done *done)
 		diag_error(&diags, (struct mark){ 0 }, NULL, "cannot be read: %s",
 			   errno ? strerror(errno) : "too large");
 	}
-	print_diags(&diags);
+	if (!r->quiet || diags.errors)
+		print_diags(&diags);
 	done->errors = (uint32_t)diags.errors;
 	done->warnings = (uint32_t)diags.warnings;
 	diags_free(&diags);

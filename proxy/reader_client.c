@@ -31,7 +31,7 @@ struct work {
 	int channel_fd;
 	pid_t pid;
 	struct msg_read_done done;
-	bool answered, timed_out;
+	bool answered, timed_out, quiet;
 };
 
 static bool fail(const char *file, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -93,7 +93,8 @@ static enum err send_read(struct work *w, const struct settings *settings, const
 	struct arena arena = { 0 };
 	struct str *names = arena_take(&arena, n, sizeof(*names));
 	struct str *hosts = arena_take(&arena, n, sizeof(*hosts));
-	struct msg_read m = { .file = str_of(w->file), .secrets_known = settings != NULL };
+	struct msg_read m = { .file = str_of(w->file), .secrets_known = settings != NULL,
+			      .quiet = w->quiet };
 	enum err e = ERR_NOMEM;
 
 	for (size_t i = 0; names && hosts && i < n; i++) {
@@ -216,7 +217,7 @@ static bool start_reader(struct work *w)
 bool reader_compile(const char *file, const struct settings *settings, int *memfd_out,
 		    unsigned *warnings)
 {
-	struct work w = { .file = file };
+	struct work w = { .file = file, .quiet = !warnings };
 	int fds[2] = { open_source(file), -1 };
 	bool good = false, ran, clean;
 

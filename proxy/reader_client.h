@@ -16,7 +16,7 @@
 #define READER_WAIT_S 60
 
 /* @settings NULL: which secrets exist is not known, so bindings are not checked and a note says so.
- * @warnings: how many were printed; may be NULL. */
+ * @warnings: how many were printed; NULL: nothing is said of a policy that loads. */
 bool reader_compile(const char *file, const struct settings *settings, int *memfd_out,
 		    unsigned *warnings);
 

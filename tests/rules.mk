@@ -43,7 +43,8 @@ FUZZ_SECONDS ?= 120
 fuzz: $(FUZZERS) ## search with every fuzz harness, FUZZ_SECONDS each
 	$(Q)sh tests/fuzz.sh $(FUZZ_O) $(FUZZ_SECONDS)
 
-unit: $(TESTS) $(REPLAYS)
+# Some units are tried with the real programs beside them.
+unit: all $(TESTS) $(REPLAYS)
 	$(Q)sh tests/unit.sh $(O) $(TESTS)
 	$(Q)sh tests/replay.sh $(O) $(REPLAYS)
 confine-check: $(CONFINE:%.c=$(O)/%)

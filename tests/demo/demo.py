@@ -40,14 +40,15 @@ deny:
 STEPS = r"""
 try() { echo "@ $1"; shift; echo "box\$ $*"; "$@"; echo "(curl's exit code: $?)"; }
 try whoami    curl -sS https://api.demo.test/whoami
-try nowhere   sh -c 'env; cat /proc/*/environ 2>/dev/null | tr "\0" "\n"; grep -rIl demo-token- /etc /home /workspace /tmp /run 2>/dev/null; true' > /workspace/searched
-echo "(environment, /proc and files searched from within: $(grep -c demo-token- /workspace/searched) traces)"
+n=$( (env; cat /proc/*/environ; find /etc /home /workspace /tmp /run -type f -exec cat {} + ) 2>/dev/null | grep -ac demo-token-[0-9a-f])
+echo "@ nowhere"; echo "the box's environment, processes and files, searched from within: $n traces of the token"
 try mirror    curl -sS https://api.demo.test/mirror
 try admin     curl -sS https://api.demo.test/admin/users
-try host      curl -sS https://evil.test/
-try port      curl -sS https://api.demo.test:8443/
-try literal   curl -sS http://203.0.113.10/
-try metadata  curl -sS http://169.254.169.254/latest/meta-data/
+refused() { try "$1" curl -sSv -w 'after %{time_total} s\n' "$2" 2>&1 | grep -E '^@|failed: |^after|exit code' | sed "s,^@.*,&\nbox\$ curl $2,"; }
+refused host      https://evil.test/
+refused port      https://api.demo.test:8443/
+refused literal   http://203.0.113.10/
+refused metadata  http://169.254.169.254/latest/meta-data/
 """
 
 EXPECT = {

@@ -339,6 +339,9 @@ class Origin:
             if self.context:
                 s = self.context.wrap_socket(s, server_side=True)
             self.handler(s, self)
+            if self.context:
+                s.settimeout(2)
+                s.unwrap()      # close_notify: the end is meant
         except (OSError, ssl.SSLError, ValueError):
             pass
         finally:

@@ -178,7 +178,7 @@ def rebinding_finds_nothing_to_hold(bed):
     lines = [l.split() for l in run.out.splitlines()]
     b.check(len({l[1] for l in lines if l[0] != "000"}) == 1, "one synthetic address", run.out, run.err)
     b.check({l[0] for l in lines} <= {"200", "502"}, "the checked address or a refusal", run.out)
-    b.check({r["address"] for r in run.records("dial", verdict="allow")} == {"203.0.113.10"}, "never loopback", run.records("dial"))
+    b.check({r.get("address") for r in run.records("dial")} <= {"203.0.113.10", None}, "never loopback", run.records("dial"))
 
 
 def a_dead_first_address_costs_little(bed):

@@ -38,7 +38,7 @@ print("probed", flush=True)
 
 def capture(bed):
     """tcpdump on the host's way out; sees what goes to the internet's side."""
-    dump = subprocess.Popen(["tcpdump", "-i", "up0", "-n", "-l", "-Q", "out", "not", "arp", "and", "not", "icmp6"],
+    dump = subprocess.Popen(["tcpdump", "-i", "up0", "-n", "-l", "-Q", "out", "not arp and not (ip6 and dst net ff02::/16)"],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while "listening" not in (dump.stderr.readline() or "listening"):
         pass
@@ -80,12 +80,14 @@ def probe(bed, before=None):
     run = bed.start("read go; exec python3 -c '" + PROBES.replace("'", "'\\''") + "'", POLICY,
                     stdin=subprocess.PIPE)
     b.wait_until("the worker", lambda: roles(run, "worker") or run.process.poll() is not None)
-    b.wait_until("the box", lambda: subprocess.run(["pgrep", "-f", "read go"], capture_output=True,
-                                                   check=False).returncode == 0)
+    b.wait_until("the box", lambda: run.records("sandbox_start"))
     if before:
         before(run)
-    run.process.stdin.write(b"go\n")
-    run.process.stdin.flush()
+    try:
+        run.process.stdin.write(b"go\n")
+        run.process.stdin.flush()
+    except BrokenPipeError:
+        pass    # what was done to it has ended it
     return run, dump
 
 
@@ -142,10 +144,14 @@ def nothing_leaves_when_a_role_is_killed_and_the_record_says_which(bed):
 
 
 def nothing_leaves_when_the_supervisor_is_killed(bed):
-    run, dump = probe(bed, lambda run: os.kill(run.process.pid, signal.SIGKILL))
+    pids = []
+
+    def kill(run):
+        pids.extend(p for role in ("worker", "dialer", "broker", "recorder") for p in roles(run, role))
+        os.kill(run.process.pid, signal.SIGKILL)
+    run, dump = probe(bed, kill)
     run.process.wait()
-    b.wait_until("the roles to be gone", lambda: subprocess.run(
-        ["pgrep", "-f", "exeat-worker"], capture_output=True, check=False).returncode != 0)
+    b.wait_until("the roles to be gone", lambda: not any(os.path.exists(f"/proc/{p}") for p in pids))
     packets = seen(dump)
     b.check(packets == [], "no packet on the way out", packets[:10])
 

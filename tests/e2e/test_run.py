@@ -87,31 +87,33 @@ def nothing_of_the_hosts_environment_is_in_the_box(bed):
     b.check("do-not-tell-anyone" not in run.out and "MY_SECRET" not in run.out, "not there", run.out)
 
 
-def left_behind():
-    mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text().splitlines() if "exeat" in m]
-    folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*")] if os.path.exists("/run/exeat") else []
-    links = [l for l in os.listdir("/sys/class/net")] if os.path.exists("/sys/class/net") else []
+def _left_behind(run):
+    """What bears this run's name: mounts, folders, links; and processes of its group."""
+    name = f"run-{run.process.pid}"
+    mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text().splitlines() if name in m]
+    folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*") if name in p.name]
+    cgroups = [str(p) for p in pathlib.Path("/sys/fs/cgroup").glob(f"*/**/*{name}*")]
+    links = [l for l in subprocess.run(["ip", "-o", "link"], capture_output=True, text=True,
+                                       check=True).stdout.splitlines() if ": ex-" in l]
     processes = [p for p in subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True,
-                                           check=True).stdout.splitlines()
-                 if "exeat-" in p and " Z" not in p and str(os.getpid()) not in p]
-    return mounts, folders, [l for l in links if l.startswith("ex-")], processes
+                                           check=True).stdout.splitlines() if name in p]
+    return mounts + folders + cgroups + links + processes
 
 
 def nothing_is_left_behind(bed):
-    before = left_behind()
     run = bed.run("true", POLICY)
     b.check(run.status == 0, "it ran", run.err)
-    b.check(left_behind()[:3] == before[:3], "mounts, folders and links as before", left_behind())
+    b.check(_left_behind(run) == [], "no mount, folder, cgroup, link or process", _left_behind(run))
 
 
 def nothing_is_left_behind_after_a_kill(bed):
-    run = bed.start("echo up; sleep 600", POLICY)
+    run = bed.start("echo up; sleep 654.321", POLICY)
     b.check(run.process.stdout.readline() == b"up\n", "the command is up")
     run.process.kill()
     run.process.wait()
     b.wait_until("the box to be gone", lambda: subprocess.run(
-        ["pgrep", "-f", "sleep 600"], capture_output=True, check=False).returncode != 0)
-    b.wait_until("the folders and mounts to be gone", lambda: not any(left_behind()[:3]))
+        ["pgrep", "-f", "sleep 654.321"], capture_output=True, check=False).returncode != 0)
+    b.wait_until("the folders and mounts to be gone", lambda: not _left_behind(run))
 
 
 def wrong_input_is_one_clear_line(bed):
@@ -128,12 +130,15 @@ def wrong_input_is_one_clear_line(bed):
     told(["--policy", policy, "--workspace", "/no/such", "--", "true"], "no such folder", 125)
     told(["--policy", policy, "--log", "/proc/nope/x", "--", "true"], "audit log", 125)
     told(["--policy", policy, "--", "true"], "must be root", 125, user=65534)
-    told(["--policy", policy, "--", "true"], "runc", 125, env={"PATH": "/nowhere"})
+    for runtime in filter(os.path.exists, ("/usr/sbin/runc", "/usr/bin/crun")):
+        b.sh("mount", "--bind", "/dev/null", runtime)   # in this test's own mount namespace
+    told(["--policy", policy, "--log", bed.path("no.jsonl"), "--", "true"], "apt-get install runc", 125)
+    b.sh("umount", "/usr/sbin/runc")
 
 
 def a_bad_secret_is_named_and_nothing_starts(bed):
     policy = POLICY.replace("allow:", "credentials:\n  c: {kind: bearer, secret: s, hosts: [api.test]}\nallow:")
-    for value, mode, word in (("", 0o600, "empty"), ("short", 0o600, "short"), ("with\x01control-byte", 0o600, "control"),
+    for value, mode, word in (("", 0o600, "empty"), ("abc12", 0o600, "short"), ("with\x01control-byte", 0o600, "control"),
                               ("good-enough-value", 0o644, "read")):
         bed.write("bad-secret", value, mode)
         settings = bed.write("s.yaml", "exeat-settings: 1\nsecrets:\n  s: {file: " + bed.path("bad-secret")
