@@ -220,7 +220,8 @@ static bool finish(struct supervisor *s, bool started)
 
 	box_free(s->box);
 	s->box = NULL;
-	record_lost(s);
+	if (s->failed)
+		record_lost(s);
 	part_end(s, PART_WORKER);
 	part_end(s, PART_DIALER);
 	part_end(s, PART_BROKER);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,25 +111,40 @@ int part_end(struct supervisor *s, enum part which)
 	return status;
 }
 
-/* A role that is lost is dead already, or broke the rules of its channel and is to be. */
+static void record_one(struct supervisor *s, const struct part_state *p, pid_t pid)
+{
+	enum role role = part_role[p->which];
+	int status = p->status;
+
+	fprintf(stderr, "exeat: the %s is gone (%s %d); the run ends here\n", role_name(role),
+		WIFSIGNALED(status) ? "signal" : "exit",
+		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	if (put_role_lost(s->ring, s->spec, role, pid, status, p->why) != OK)
+		fprintf(stderr, "exeat: that cannot be recorded\n");
+}
+
+/* A role that is lost is dead already, or broke the rules of its channel and is to be. Who ended well
+ * has followed another, whose channel to it had closed: it is recorded only where no other is. */
 void record_lost(struct supervisor *s)
 {
+	pid_t pids[PART_COUNT] = { 0 };
+	bool any = false;
+
+	event_base_loop(s->base, EVLOOP_NONBLOCK);	/* all that has closed by now */
 	for (enum part i = 0; i < PART_COUNT; i++) {
 		struct part_state *p = &s->part[i];
-		pid_t pid = p->pid;
-		int status;
 
-		if (!p->lost || pid == 0)
+		if (!p->lost || p->pid == 0)
 			continue;
+		pids[i] = p->pid;
 		if (p->why && strcmp(p->why, "end of file") != 0)
-			kill(pid, SIGKILL);
-		status = part_end(s, i);
-		fprintf(stderr, "exeat: the %s is gone (%s %d); the run ends here\n",
-			role_name(part_role[i]), WIFSIGNALED(status) ? "signal" : "exit",
-			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		if (put_role_lost(s->ring, s->spec, part_role[i], pid, status, p->why) != OK)
-			fprintf(stderr, "exeat: that cannot be recorded\n");
+			kill(p->pid, SIGKILL);
+		p->status = part_end(s, i);
+		any = any || p->status != 0;
 	}
+	for (enum part i = 0; i < PART_COUNT; i++)
+		if (pids[i] && (s->part[i].status != 0 || !any))
+			record_one(s, &s->part[i], pids[i]);
 }
 
 /* All records into the file: by the recorder, or by the standby where that one is gone. */

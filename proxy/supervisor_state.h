@@ -36,7 +36,8 @@ struct part_state {
 	pid_t pid;
 	struct channel *channel;
 	bool ready, ending, lost;
-	const char *why;
+	const char *why;		/* its channel closed */
+	int status;			/* as waitpid() gave it, once it is gone */
 };
 
 struct supervisor {
