@@ -196,7 +196,7 @@ void log_tail_line(struct str line, bool colour, struct buf *out)
 	if (colour)
 		buf_put_str(out, STR(PLAIN));
 	put_what(object, out);
-	put_shape(object, STR("[  (rule {rule}[, {rule_at}])]"), out);
+	put_shape(object, STR("[  rule {rule}][ ({rule_at})]"), out);
 	buf_put_c(out, '\n');
 	json_decref(object);
 }

@@ -10,7 +10,7 @@ for t in "$@"; do
 	ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1} timeout 300 "$t" >"$out" 2>&1
 	rc=$?
 	n=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$out" | awk '{ n += $1 } END { print n + 0 }')
-	f=$(grep -c '^\[  FAILED  \] [a-zA-Z_]' "$out")
+	f=$(grep '^\[  FAILED  \] [a-zA-Z_]' "$out" | sort -u | grep -c .)
 	if [ $rc -ne 0 ] || [ "$n" -eq 0 ]; then
 		[ "$f" -gt 0 ] || f=1
 		echo "FAIL  $name (exit $rc)"

@@ -129,7 +129,9 @@ static void blocked_and_ignored_signals_are_not_inherited(void **state)
 	run("#!/bin/sh\n/usr/bin/awk '/^Sig(Blk|Ign)/ { print $2 }' /proc/self/status >&3\n", out, sizeof(out));
 	sigprocmask(SIG_UNBLOCK, &term, NULL);
 	signal(SIGPIPE, SIG_DFL);
-	assert_string_equal(out, "0000000000000000\n0000000000000000\n");
+	/* 32 and 33 are the C library's own: nobody can set them, some launchers leave them ignored. */
+	if (strcmp(out, "0000000000000000\n0000000180000000\n") != 0)
+		assert_string_equal(out, "0000000000000000\n0000000000000000\n");
 }
 
 static void a_program_that_cannot_be_started_gives_the_childs_errno(void **state)
