@@ -32,7 +32,7 @@ def tcp(host, port):
         result = "connected"
     except OSError as e:
         result = errno.errorcode.get(e.errno, type(e).__name__)
-    print(host, port, result, "slow" if time.monotonic() - start > 1 else "fast", flush=True)
+    print(host, port, result, "slow" if time.monotonic() - start > 3 else "fast", flush=True)
 def udp(host, port):
     start = time.monotonic()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -44,7 +44,7 @@ def udp(host, port):
         result = "answered"
     except OSError as e:
         result = errno.errorcode.get(e.errno, type(e).__name__)
-    print("udp", host, port, result, "slow" if time.monotonic() - start > 1 else "fast", flush=True)
+    print("udp", host, port, result, "slow" if time.monotonic() - start > 3 else "fast", flush=True)
 """
 
 

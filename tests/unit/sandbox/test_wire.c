@@ -137,13 +137,14 @@ static int finish(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* Ends with @want, and in less than a second. */
+/* Ends with @want, and at once: a SYN that nobody answers would be tried for two minutes. On a busy
+ * machine "at once" may take a while. */
 static void expect(const struct wire_box *b, struct act a, int want)
 {
 	double begun = now();
 
 	assert_int_equal(finish(start(b, &a)), want);
-	assert_true(now() - begun < 1.0);
+	assert_true(now() - begun < 10.0);
 }
 
 static void admit(const struct wire_box *b, uint32_t address, uint16_t port)
