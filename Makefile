@@ -114,10 +114,13 @@ run: ## the main job, for real: a box, a policy, a credential, refusals, the log
 compdb: ## write compile_commands.json for clangd and clang-tidy
 	$(Q){ s='['; for f in $(SRCS) $(UNIT); do printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' \
 	  "$$s" '$(CURDIR)' "$$f" '$(COMPILE) -c '"$$f"; s=','; done; printf '\n]\n'; } > compile_commands.json
-install: all ## install under DESTDIR/PREFIX
-	$(Q)install -D -m 0755 $(O)/exeat $(DESTDIR)$(PREFIX)/bin/exeat
-	$(Q)set -e; for p in $(filter-out exeat,$(PROGRAMS)); do install -D -m 0755 $(O)/$$p $(DESTDIR)$(LIBEXEC)/$$p; done
-	$(Q)set -e; for f in policy.yaml exeat.yaml; do install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
+install: ## build for release and install under DESTDIR/PREFIX
+	$(Q)$(MAKE) --no-print-directory MODE=release all
+	$(Q)install -D -m 0755 build/release/exeat $(DESTDIR)$(PREFIX)/bin/exeat
+	$(Q)set -e; for p in $(filter-out exeat,$(PROGRAMS)); do \
+	  install -D -m 0755 build/release/$$p $(DESTDIR)$(LIBEXEC)/$$p; done
+	$(Q)set -e; for f in policy.yaml exeat.yaml; do \
+	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 clean: ## remove what was built

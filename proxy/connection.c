@@ -140,7 +140,7 @@ void connection_step(struct connection *c, enum connection_event event)
 static void end_with(struct connection *c, enum connection_event event, const char *how)
 {
 	if (!c->ended[0])
-		snprintf(c->ended, sizeof(c->ended), "%s", how);
+		snprintf(c->ended, sizeof(c->ended), "%.*s", (int)sizeof(c->ended) - 1, how);
 	connection_step(c, event);
 }
 

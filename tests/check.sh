@@ -24,6 +24,7 @@ part() {	# name, command...
 jobs=-j$(nproc)
 part "lint" $MAKE --no-print-directory lint
 part "build (debug)" $MAKE --no-print-directory $jobs MODE=debug all
+part "build (release)" $MAKE --no-print-directory $jobs MODE=release all
 part "build (asan)" $MAKE --no-print-directory $jobs MODE=asan all
 part "unit tests and fuzz corpora (asan, ubsan)" $MAKE --no-print-directory $jobs MODE=asan unit
 part "confinement" $MAKE --no-print-directory MODE=debug confine-check

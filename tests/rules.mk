@@ -58,7 +58,8 @@ lint: ## folder layering; every header stands alone; mistakes that have a name
 	$(Q)sh tests/lint/layering.sh
 	$(Q)sh tests/lint/mistakes.sh
 	$(Q)sh tests/lint/tests_exist.sh
-	$(Q)set -e; for h in $(HDRS); do $(COMPILE) -x c -fsyntax-only $$h; done
+	$(Q)set -e; for h in $(HDRS); do printf '#include "%s"\nextern int unit;\n' $$h | \
+	  $(COMPILE) -x c -fsyntax-only -; done
 
 bench: ## what a policy decision, a parsed head and an injected request cost
 	$(Q)$(MAKE) --no-print-directory MODE=release all bench-programs
