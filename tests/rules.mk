@@ -27,8 +27,9 @@ $(O)/tests/confine/%: $(O)/tests/confine/%.o $(LIB)
 	$(Q)$(LINK) -o $@ $< $(LIB) $(call libs,$(TEST_PKGS))
 
 # A harness twice: with libFuzzer to search, and with a small main to replay its corpus.
-$(FUZZ_O)/fuzz_%: fuzz/fuzz_%.c FORCE
+fuzz-lib:
 	$(Q)$(MAKE) --no-print-directory MODE=fuzz CC=clang O=$(FUZZ_O) $(FUZZ_O)/libexeat.a
+$(FUZZ_O)/fuzz_%: fuzz/fuzz_%.c fuzz-lib
 	$(call SAY,LINK  $@)
 	$(Q)clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< \
 	  $(FUZZ_O)/libexeat.a $(call libs,$(TEST_PKGS))
@@ -69,4 +70,4 @@ $(O)/tests/bench/%: $(O)/tests/bench/%.o $(LIB)
 	$(call SAY,LINK  $@)
 	$(Q)$(LINK) -o $@ $< $(LIB) $(call libs,$(TEST_PKGS))
 bench-programs: $(BENCHES)
-.PHONY: unit confine-check bench-programs
+.PHONY: unit confine-check bench-programs fuzz-lib
