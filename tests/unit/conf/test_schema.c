@@ -142,7 +142,8 @@ static void types_are_not_bent(void **state)
 	refuse("[a]", "a thing is a map of keys, not a list", NULL);
 	refuse("{name: [n]}", "\"name\" is text, not a list", NULL);
 	refuse("{name: n, texts: a}", "\"texts\" is a list", "write texts: [a]");
-	refuse("{name: n, texts: }", "\"texts\" is a list, not nothing", NULL);
+	refuse("{name: n, texts: }", "\"texts\" is a list, not nothing",
+	       "each item of a list stands behind a \"- \", or all stand in [ ]");
 	refuse("{name: n, texts: [a, [b]]}", "an item of \"texts\" is text, not a list", NULL);
 	refuse("{name: n, map: [a]}", "\"map\" is a map, not a list", NULL);
 	refuse("{name: n, group: a}", "\"group\" is a map, not text", NULL);
