@@ -122,6 +122,8 @@ static void keys_are_known_or_errors(void **state)
 	refuse("{name: n, txets: [a]}", "unknown key \"txets\" in a thing",
 	       "did you mean \"texts\"?");
 	refuse("{name: n, zebra: 1}", "unknown key \"zebra\" in a thing", NULL);
+	/* no advice to write what would be refused again */
+	refuse("{name: n, wing: 1}", "unknown key \"wing\" in a thing", NULL);
 	refuse("{name: n, group: {flags: true}}", "unknown key \"flags\" in group",
 	       "did you mean \"flag\"?");
 	refuse("mode: fast", "\"name\" is missing in a thing", "who it is");
