@@ -46,7 +46,7 @@ static const char *file_of(int argc, char **argv, char room[PATH_MAX])
 	if (!e)
 		return room;
 	fprintf(stderr, "%s: no default file: %s\n", argv[0],
-		e == ERR_NOTFOUND ? "neither XDG_STATE_HOME nor HOME is set" : err_text(e));
+		e == ERR_NOTFOUND ? "neither XDG_STATE_HOME nor HOME is an absolute path" : err_text(e));
 	return NULL;
 }
 

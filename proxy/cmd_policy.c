@@ -196,6 +196,11 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 	int memfd = -1;
 	enum err e;
 
+	if (geteuid() != 0) {	/* it would fail, less clearly */
+		fprintf(stderr, "exeat policy: must be root, to lock up the process that reads the policy: "
+				"start it with sudo\n");
+		goto out;
+	}
 	if ((o->settings && !settings) || !reader_compile(o->file, settings, &memfd, warnings))
 		goto out;
 	e = policy_map(&memfd, 1, &p);

@@ -137,7 +137,7 @@ static int open_log(const char *path)
 static bool log_path(const struct options *o, const struct settings *s, char out[PATH_MAX])
 {
 	if (!o->log && !s->log_path.n && log_default_path(out, PATH_MAX) != OK) {
-		fprintf(stderr, "exeat run: no place for the audit log: HOME is not set; name one with --log\n");
+		fprintf(stderr, "exeat run: no place for the audit log: HOME is no absolute path; name one with --log\n");
 		return false;
 	}
 	if (o->log)

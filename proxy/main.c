@@ -1,6 +1,10 @@
 /* exeat - the program that an operator starts: a table of commands */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include "proxy/cmd_log.h"
 #include "proxy/cmd_policy.h"
@@ -37,8 +41,22 @@ static const struct {
 	{ "--version", cmd_version },
 };
 
+/* A file that is opened must not become stdout or stderr because whoever started us had closed it: what
+ * is said would go into the audit log. */
+static bool have_three_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd >= 0 && close(fd) == 0;
+}
+
 int main(int argc, char **argv)
 {
+	if (!have_three_descriptors())
+		return EX_OSERR;
 	if (argc < 2)
 		return usage_wrong("exeat", "a command is needed: run, policy, log or version");
 	if (usage_asked(argv[1]))
