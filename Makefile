@@ -1,4 +1,4 @@
-# make [MODE=debug|release|asan|ubsan|cov] [V=1] all run check lint fuzz bench compdb install help
+# make [MODE=debug|release|asan|ubsan|cov] [V=1] all run check lint fuzz bench compdb install uninstall help
 MODE   ?= debug
 O      ?= build/$(MODE)
 PREFIX ?= /usr/local
@@ -76,7 +76,7 @@ objects   = $(patsubst %.c,$(O)/%.o,$(1))
 libs      = $(if $(1),$(shell pkg-config --libs $(1)))
 
 .DEFAULT_GOAL := all
-.PHONY: all run check lint compdb install clean help deps fuzz bench FORCE
+.PHONY: all run check lint compdb install uninstall clean help deps fuzz bench FORCE
 .SECONDARY:
 
 all: $(BINARIES) ## build the programs
@@ -120,6 +120,9 @@ install: all ## install under DESTDIR/PREFIX
 	$(Q)set -e; for f in policy.yaml exeat.yaml; do install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+uninstall: ## take away what install has put there
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/exeat
+	$(Q)rm -rf $(DESTDIR)$(LIBEXEC) $(DESTDIR)$(PREFIX)/share/doc/exeat
 clean: ## remove what was built
 	rm -rf build compile_commands.json
 

@@ -137,8 +137,9 @@ static void read_methods(struct load *l, const struct yaml_node *list, struct bu
 			same = same && upper[k] == i->text.p[k];
 		}
 		if (!token) {
-			diag_error(l->diags, i->at, NULL, "\"%.*s\" is no method",
-				   STR_ARG(i->text));
+			diag_error(l->diags, i->at, str_eq(i->text, STR("*")) ?
+				   "leave \"methods\" out: then every method is meant" : NULL,
+				   "\"%.*s\" is no method", STR_ARG(i->text));
 		} else if (!same) {
 			snprintf(advice, sizeof(advice), "write \"%.*s\"", (int)i->text.n, upper);
 			diag_error(l->diags, i->at, advice,
