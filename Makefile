@@ -1,4 +1,4 @@
-# make [MODE=debug|release|asan|ubsan|cov] [V=1] all run check lint fuzz bench compdb install help
+# make [MODE=debug|release|asan|ubsan|cov] [V=1] all run check lint fuzz bench compdb install uninstall help
 MODE   ?= debug
 O      ?= build/$(MODE)
 PREFIX ?= /usr/local
@@ -39,7 +39,7 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/ex
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
                       proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
-                      proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
+                      proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c proxy/usage.c \
                       sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c sandbox/box_root.c \
                       sandbox/java_store.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
@@ -76,7 +76,7 @@ objects   = $(patsubst %.c,$(O)/%.o,$(1))
 libs      = $(if $(1),$(shell pkg-config --libs $(1)))
 
 .DEFAULT_GOAL := all
-.PHONY: all run check lint compdb install clean help deps fuzz bench FORCE
+.PHONY: all run check lint compdb install uninstall clean help deps fuzz bench FORCE
 .SECONDARY:
 
 all: $(BINARIES) ## build the programs
@@ -123,6 +123,9 @@ install: ## build for release and install under DESTDIR/PREFIX
 	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+uninstall: ## take away what install has put there
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/exeat
+	$(Q)rm -rf $(DESTDIR)$(LIBEXEC) $(DESTDIR)$(PREFIX)/share/doc/exeat
 clean: ## remove what was built
 	rm -rf build compile_commands.json
 

@@ -239,8 +239,9 @@ static bool kind_fits(const struct walk *w, const struct schema_row *row,
 		diag_error(w->diags, value->at, advice, "\"%s\" is a list", row->key);
 		return false;
 	}
-	diag_error(w->diags, value->at, NULL, "\"%s\" is %s, not %s", row->key,
-		   yaml_kind_name(want),
+	diag_error(w->diags, value->at,
+		   want == YAML_LIST ? "each item of a list stands behind a \"- \", or all stand in [ ]" : NULL,
+		   "\"%s\" is %s, not %s", row->key, yaml_kind_name(want),
 		   value->kind == YAML_TEXT && !value->text.n ? "nothing" : yaml_kind_name(value->kind));
 	return false;
 }
@@ -295,7 +296,8 @@ static void tell_unknown(const struct walk *w, const struct schema_row *rows,
 	size_t n = 0;
 
 	for (const struct schema_row *r = rows; r->type != SCHEMA_END && n < SCHEMA_ROWS_MAX; r++)
-		keys[n++] = r->key;
+		if (r->type != SCHEMA_LATER)
+			keys[n++] = r->key;
 	near = diag_nearest(key->text, keys, n);
 	if (near)
 		snprintf(advice, sizeof(advice), "did you mean \"%s\"?", near);

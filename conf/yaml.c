@@ -25,7 +25,7 @@
  * sorting a map's keys once it is complete.
  */
 
-#define SYNTAX_ERRORS_MAX 100		/* byte-level errors that are told one by one */
+#define SYNTAX_ERRORS_MAX 10		/* byte-level errors that are told one by one */
 #define FEW_KEYS 8			/* maps so small are compared pair by pair */
 
 struct yaml {
@@ -397,6 +397,41 @@ static void take_event(struct parse *p, const yaml_event_t *e)
 	}
 }
 
+/* libyaml tells what it was doing; for the mistakes that people make, this tells what they did. */
+static const struct {
+	const char *doing, *problem;	/* NULL: any */
+	const char *text, *advice;
+} mistakes[] = {
+	{ "while scanning an alias", NULL, "a text that starts with '*' must stand in quotes",
+	  "such as \"*.example.com\"" },
+	{ NULL, "found character that cannot start any token",
+	  "a text that starts with this character must stand in quotes", NULL },
+	{ NULL, "mapping values are not allowed in this context", "a ':' where no key can be",
+	  "a text with a ':' in it stands in quotes; before a key, check its indentation and the line above, "
+	  "where a key ends in ':' and a space" },
+	{ "while parsing a block mapping", NULL, "this does not go on with the map that it stands in",
+	  "the keys of a map start in the same column, and nothing follows a value in quotes or brackets" },
+	{ "while parsing a block collection", NULL, "this does not go on with the list that it stands in",
+	  "the dashes of a list start in the same column, and so do the keys behind one dash" },
+};
+
+static bool is_same(const char *wanted, const char *given)
+{
+	return !wanted || (given && strcmp(wanted, given) == 0);
+}
+
+static bool tell_mistake(struct parse *p, const yaml_parser_t *parser)
+{
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		if (!is_same(mistakes[i].doing, parser->context) ||
+		    !is_same(mistakes[i].problem, parser->problem))
+			continue;
+		fail(p, mark_of(p, &parser->problem_mark, NULL), mistakes[i].text, mistakes[i].advice);
+		return true;
+	}
+	return false;
+}
+
 static void tell_syntax(struct parse *p, const yaml_parser_t *parser)
 {
 	struct mark at = mark_of(p, &parser->problem_mark, NULL);
@@ -406,6 +441,8 @@ static void tell_syntax(struct parse *p, const yaml_parser_t *parser)
 		fail(p, at, "out of memory", NULL);
 		return;
 	}
+	if (tell_mistake(p, parser))
+		return;
 	if (parser->context)
 		snprintf(advice, sizeof(advice), "%s, line %zu", parser->context,
 			 parser->context_mark.line + 1);

@@ -283,13 +283,9 @@ static bool tell_bad_address(struct teller *t, const struct facts *f)
 	return true;
 }
 
-static bool tell_bad_path(struct teller *t, const struct facts *f)
+static bool is_bad_path(const struct teller *t, enum explain_kind kind, const struct facts *f)
 {
-	if (f->path.n || !policy_has_paths(t->p, f->host))
-		return false;
-	fputs("    the path can be read in more than one way, and a rule of this host has paths\n",
-	      t->to);
-	return true;
+	return kind == EXPLAIN_REQUEST && !f->path.n && policy_has_paths(t->p, f->host);
 }
 
 /* ---- what is put on ---- */
@@ -349,13 +345,17 @@ static enum verdict explain_step(struct teller *t, enum explain_kind kind)
 	struct decision d = policy_decide(t->p, &f);
 	bool refused;
 
+	if (is_bad_path(t, kind, &f)) {
+		tell_step(t, kind, &f, VERDICT_DENY);
+		fputs("    the path can be read in more than one way, and a rule of this host has paths\n",
+		      t->to);
+		return VERDICT_DENY;
+	}
 	if (d.verdict == VERDICT_UNDECIDED && is_last_ever(kind, &f))
 		d = (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
 	tell_step(t, kind, &f, d.verdict);
 	tell_rule(t, kind, d);
 	refused = tell_bad_address(t, &f);
-	if (kind == EXPLAIN_REQUEST)
-		refused |= tell_bad_path(t, &f);
 	if (d.verdict == VERDICT_DENY && d.rule.rule != RULE_DEFAULT)
 		tell_overruled(t, &f);
 	else if (d.verdict == VERDICT_DENY)
@@ -371,10 +371,16 @@ enum verdict policy_explain(const struct policy *p, const struct explain_request
 {
 	struct teller t = { p, r, to };
 	enum explain_kind kind = r->facts.literal ? EXPLAIN_CONNECT : EXPLAIN_RESOLVE;
+	static const char *const goes_on[] = {
+		": the name is answered, and each connection and request judged by itself",
+		": the connection is accepted, and each request judged by itself",
+		": the address that the name resolves to decides",
+	};
 	enum verdict v = VERDICT_UNDECIDED;
 
 	for (; kind <= r->kind && v != VERDICT_DENY; kind++)
 		v = explain_step(&t, kind);
-	fprintf(to, "%-14s %s\n", "verdict", verdict_name(v));
+	fprintf(to, "%-14s %s%s\n", "verdict", verdict_name(v),
+		v == VERDICT_UNDECIDED ? goes_on[r->kind] : "");
 	return v;
 }

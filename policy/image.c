@@ -429,6 +429,11 @@ struct rule_info policy_rule(const struct policy *p, struct rule_ref ref)
 				   .plaintext = r->flags & RULE_PLAINTEXT };
 }
 
+uint32_t policy_credentials(const struct policy *p, uint16_t image)
+{
+	return image < p->n ? p->images[image].n_credentials : 0;
+}
+
 struct credential_info policy_credential(const struct policy *p, uint16_t image, uint32_t index)
 {
 	const struct image *im;

@@ -133,7 +133,7 @@ static void give_hints(struct load *l, const struct yaml_node *root, const struc
 		diag_add(l->diags, DIAG_WARNING, root->at, NULL,
 			 "there is no allow rule: everything is refused");
 	if (l->n_credentials && !l->env->secrets_known)
-		diag_add(l->diags, DIAG_NOTE, f->credentials->at, NULL,
+		diag_add(l->diags, DIAG_NOTE, f->credentials->at, "--settings FILE checks that too",
 			 "no settings were read: whether the secrets exist and may go to these hosts is not checked");
 }
 

@@ -144,7 +144,10 @@ static void check_secret(struct load *l, const struct yaml_node *map,
 		return;
 	if (!s) {
 		diag_error(l->diags, key->next->at,
-			   "secrets are declared in the operator's settings, each with the hosts it may go to",
+			   l->env->n_secrets ? "secrets are declared in the operator's settings, each with the "
+					       "hosts it may go to"
+					     : "they declare no secret at all: name the right ones with "
+					       "--settings FILE, or write /etc/exeat/exeat.yaml",
 			   "the settings have no secret \"%.*s\"", STR_ARG(c->b.secret));
 		return;
 	}

@@ -137,8 +137,9 @@ static void read_methods(struct load *l, const struct yaml_node *list, struct bu
 			same = same && upper[k] == i->text.p[k];
 		}
 		if (!token) {
-			diag_error(l->diags, i->at, NULL, "\"%.*s\" is no method",
-				   STR_ARG(i->text));
+			diag_error(l->diags, i->at, str_eq(i->text, STR("*")) ?
+				   "leave \"methods\" out: then every method is meant" : NULL,
+				   "\"%.*s\" is no method", STR_ARG(i->text));
 		} else if (!same) {
 			snprintf(advice, sizeof(advice), "write \"%.*s\"", (int)i->text.n, upper);
 			diag_error(l->diags, i->at, advice,
@@ -160,15 +161,20 @@ static void read_paths(struct load *l, const struct yaml_node *list, struct buil
 
 	for (const struct yaml_node *i = list ? list->first : NULL; i && v; i = i->next) {
 		const char *why = "longer than the limit";
+		bool bare = i->text.n && i->text.p[0] != '/' && i->text.p[0] != '*';
+		char advice[ADVICE_MAX];
 
 		if (i->text.n <= LOAD_PATH_MAX && path_pattern_valid(i->text, &why))
 			v[b->n_paths++] = i->text;
 		else if (str_find(i->text, '?') < i->text.n)
 			diag_error(l->diags, i->at, "a path pattern is matched without the query",
 				   "path \"%.*s\": '?' starts a query", STR_ARG(i->text));
-		else
-			diag_error(l->diags, i->at, NULL, "path \"%.*s\": %s", STR_ARG(i->text),
-				   why);
+		else {
+			snprintf(advice, sizeof(advice), "write \"/%.*s\"",
+				 i->text.n < 100 ? (int)i->text.n : 100, i->text.p);
+			diag_error(l->diags, i->at, bare ? advice : NULL, "path \"%.*s\": %s",
+				   STR_ARG(i->text), why);
+		}
 	}
 	b->paths = v;
 }
@@ -255,7 +261,9 @@ static void tell_no_credential(struct load *l, const struct yaml_node *value)
 	near = diag_nearest(value->text, names, l->n_credentials);
 	if (near)
 		snprintf(advice, sizeof(advice), "did you mean \"%s\"?", near);
-	diag_error(l->diags, value->at, near ? advice : NULL,
+	else
+		snprintf(advice, sizeof(advice), "credentials: says what it is: a kind, a secret's name, hosts");
+	diag_error(l->diags, value->at, advice,
 		   "no credential \"%.*s\" is declared in this file", STR_ARG(value->text));
 }
 

@@ -73,6 +73,7 @@ struct credential_info {
 	enum foreign foreign;
 };
 
+uint32_t policy_credentials(const struct policy *p, uint16_t image);
 struct credential_info policy_credential(const struct policy *p, uint16_t image, uint32_t index);
 /* May the credential's value go to this host? (its own hosts list; the rule was matched before) */
 bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index, struct str host);

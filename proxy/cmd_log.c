@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 #include <unistd.h>
 
 #include "proxy/log_path.h"
 #include "proxy/log_tail.h"
 #include "proxy/log_verify.h"
+#include "proxy/usage.h"
 
 #define LINES_DEFAULT 10
 
@@ -21,22 +21,19 @@ static const char usage_text[] =
 	"usage: exeat log verify [--last HASH] [FILE]\n"
 	"       exeat log tail [-f] [-n LINES] [--json] [FILE]\n"
 	"\n"
-	"FILE is $XDG_STATE_HOME/exeat/audit.jsonl or ~/.local/state/exeat/audit.jsonl if not given.\n"
-	"\n"
 	"verify   holds every line against the hash in the next one, and says the first that is wrong\n"
-	"  --last HASH    some line must have this hash: one that an earlier verify printed\n"
 	"tail     shows the last lines\n"
-	"  -f, --follow   and goes on with what is added\n"
-	"  -n, --lines N  so many (10)\n"
-	"  --json         as they are in the file\n";
+	"\n"
+	"  --last HASH          some line must have this hash: one that an earlier verify printed\n"
+	"  -f, --follow         go on with what is added\n"
+	"  -n, --lines LINES    so many (10)\n"
+	"  --json               as they are in the file\n"
+	"  FILE                 the log; if not given, $XDG_STATE_HOME/exeat/audit.jsonl, else\n"
+	"                       ~/.local/state/exeat/audit.jsonl\n"
+	"\n"
+	"The exit status is 0; 1 if the log is not whole or cannot be read, 64 for a wrong command line.\n";
 
-static int usage(const char *why)
-{
-	if (why)
-		fprintf(stderr, "exeat log: %s\n", why);
-	fputs(usage_text, stderr);
-	return EX_USAGE;
-}
+static char verify_name[] = "exeat log verify", tail_name[] = "exeat log tail";
 
 /* The file that is meant; NULL after a message. */
 static const char *file_of(int argc, char **argv, char room[PATH_MAX])
@@ -48,8 +45,8 @@ static const char *file_of(int argc, char **argv, char room[PATH_MAX])
 	e = log_default_path(room, PATH_MAX);
 	if (!e)
 		return room;
-	fprintf(stderr, "exeat log: no default file: %s\n",
-		e == ERR_NOTFOUND ? "neither XDG_STATE_HOME nor HOME is set" : err_text(e));
+	fprintf(stderr, "%s: no default file: %s\n", argv[0],
+		e == ERR_NOTFOUND ? "neither XDG_STATE_HOME nor HOME is an absolute path" : err_text(e));
 	return NULL;
 }
 
@@ -68,13 +65,13 @@ static int tell(const char *path, enum err e, const struct log_verdict *v)
 		return fflush(stdout) == 0 ? 0 : 1;
 	}
 	if (e == ERR_SYNTAX)
-		fprintf(stderr, "%s:%" PRIu64 ": this line is wrong: %s; %" PRIu64 " before it are right\n",
-			path, v->bad_line, v->why, v->lines);
+		fprintf(stderr, "%s: %s:%" PRIu64 ": this line is wrong: %s; %" PRIu64 " before it are right\n",
+			verify_name, path, v->bad_line, v->why, v->lines);
 	else if (e == ERR_NOTFOUND)
-		fprintf(stderr, "%s: no line has the hash that was asked for: its end was cut off or changed "
-			"(%" PRIu64 " lines, the last one has hash %s)\n", path, v->lines, v->last_hash);
+		fprintf(stderr, "%s: %s: no line has the hash that was asked for: its end was cut off or changed "
+			"(%" PRIu64 " lines, the last one has hash %s)\n", verify_name, path, v->lines, v->last_hash);
 	else
-		fprintf(stderr, "exeat log: %s: %s\n", path, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+		fprintf(stderr, "%s: %s: %s\n", verify_name, path, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	return 1;
 }
 
@@ -88,18 +85,19 @@ static int verify(int argc, char **argv)
 	struct log_verdict v;
 	int fd, c, rc;
 
-	optind = 1;
+	argv[0] = verify_name;	/* for getopt's messages */
+	optind = 0;	/* glibc: from the beginning */
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == 'h')
-			return fputs(usage_text, stdout) < 0;
+			return usage_show(usage_text);
 		if (c != 'l')
-			return usage(NULL);
+			return usage_wrong(verify_name, NULL);
 		last = optarg;
 	}
 	if (last && !is_hash(last))
-		return usage("--last takes a hash of 64 hexadecimal digits");
+		return usage_wrong(verify_name, "--last takes a hash of 64 hexadecimal digits");
 	if (argc - optind > 1)
-		return usage("one file at a time");
+		return usage_wrong(verify_name, "one file at a time");
 	path = file_of(argc, argv, room);
 	if (!path)
 		return 1;
@@ -132,28 +130,29 @@ static int tail(int argc, char **argv)
 	enum err e;
 	int c;
 
-	optind = 1;
+	argv[0] = tail_name;	/* for getopt's messages */
+	optind = 0;	/* glibc: from the beginning */
 	while ((c = getopt_long(argc, argv, "fhn:", options, NULL)) != -1) {
 		if (c == 'h')
-			return fputs(usage_text, stdout) < 0;
+			return usage_show(usage_text);
 		if (c == 'f')
 			t.follow = true;
 		else if (c == 'j')
 			t.json = true;
 		else if (c != 'n')
-			return usage(NULL);
+			return usage_wrong(tail_name, NULL);
 		else if (!str_to_u64(str_of(optarg), INT32_MAX, &t.lines))
-			return usage("-n takes a number of lines");
+			return usage_wrong(tail_name, "-n takes a number of lines");
 	}
 	if (argc - optind > 1)
-		return usage("one file at a time");
+		return usage_wrong(tail_name, "one file at a time");
 	t.path = file_of(argc, argv, room);
 	if (!t.path)
 		return 1;
 	e = log_tail(&t);
 	if (!e || (e == ERR_SYSTEM && errno == EPIPE))
 		return 0;
-	fprintf(stderr, "exeat log: %s: %s\n", t.path, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+	fprintf(stderr, "%s: %s: %s\n", tail_name, t.path, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	return 1;
 }
 
@@ -165,11 +164,11 @@ int cmd_log(int argc, char **argv)
 	} commands[] = { { "verify", verify }, { "tail", tail } };
 
 	if (argc < 2)
-		return usage("verify or tail?");
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return fputs(usage_text, stdout) < 0;
+		return usage_wrong("exeat log", "verify or tail?");
+	if (usage_asked(argv[1]))
+		return usage_show(usage_text);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	return usage("no such command");
+	return usage_wrong("exeat log", "no command \"%s\": it is verify or tail", argv[1]);
 }

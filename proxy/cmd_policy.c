@@ -1,27 +1,35 @@
 #include "proxy/cmd_policy.h"
 
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "policy/path.h"
 #include "proxy/reader_client.h"
+#include "proxy/usage.h"
 
 #define REQUEST_MAX 65536
 
 struct options {
-	const char *verb, *file, *settings;
+	const char *file, *settings;
 	struct buf request;
 };
 
-static int usage(void)
-{
-	fputs("usage: exeat policy check FILE [--settings FILE]\n"
-	      "       exeat policy explain FILE REQUEST [--settings FILE]\n"
-	      "       REQUEST: \"GET https://HOST/PATH\", \"connect HOST:PORT\" or \"resolve NAME\"\n", stderr);
-	return EX_USAGE;
-}
+static const char usage_text[] =
+	"usage: exeat policy check FILE [--settings FILE]\n"
+	"       exeat policy explain FILE REQUEST [--settings FILE]\n"
+	"\n"
+	"check    says whether the policy loads, and if not, what to write instead\n"
+	"explain  says what the policy does to a request, step by step, and which rule does it\n"
+	"\n"
+	"  REQUEST            \"GET https://HOST/PATH\", \"connect HOST:PORT\" or \"resolve NAME\"\n"
+	"  --settings FILE    also check the policy's secrets against what these settings let go where\n"
+	"\n"
+	"The exit status is 0, also where the request would be denied; 1 if a file does not load, 64 for a\n"
+	"wrong command line.\n";
 
 /* ---- REQUEST ---- */
 
@@ -102,7 +110,7 @@ static const char *read_url(struct str method, struct str url, struct request_te
 	f->proto = str_starts(url, STR("https://")) ? PROTO_HTTPS
 		 : str_starts(url, STR("http://")) ? PROTO_HTTP : PROTO_UNKNOWN;
 	if (f->proto == PROTO_UNKNOWN)
-		return "a URL starts with https:// or http://";
+		return "a URL that starts with https:// or http:// is wanted: \"GET https://HOST/PATH\"";
 	rest = str_from(rest, f->proto == PROTO_HTTPS ? 8 : 7);
 	end = str_find(str_n(rest.p, str_find(str_n(rest.p, str_find(rest, '#')), '?')), '/');
 	if (str_find(str_n(rest.p, end), '@') < end)
@@ -123,7 +131,8 @@ const char *cmd_policy_request(struct str text, struct request_text *parts,
 
 	*out = (struct explain_request){ .url = rest };
 	if (rest.n == 0 || str_find(rest, ' ') < rest.n)
-		return "two words are wanted";
+		return "two words are wanted: \"GET https://HOST/PATH\", \"connect HOST:PORT\" or "
+		       "\"resolve NAME\"";
 	if (str_eq(verb, STR("resolve"))) {
 		out->kind = EXPLAIN_RESOLVE;
 		wrong = read_host(rest, parts, &out->facts);
@@ -138,32 +147,46 @@ const char *cmd_policy_request(struct str text, struct request_text *parts,
 
 /* ---- commands ---- */
 
-static bool take_word(struct options *o, const char *word)
+static bool take_words(struct options *o, int n, char **words)
 {
-	if (!o->verb)
-		o->verb = word;
-	else if (!o->file)
-		o->file = word;
-	else {
+	o->file = n > 0 ? words[0] : NULL;
+	for (int i = 1; i < n; i++) {
 		if (o->request.n)
 			buf_put_c(&o->request, ' ');
-		buf_put_str(&o->request, str_of(word));
+		buf_put_str(&o->request, str_of(words[i]));
 	}
 	return !o->request.failed;
 }
 
-static bool parse_options(int argc, char **argv, struct options *o)
+/* False: the command ends here, with *status. */
+static bool parse_options(int argc, char **argv, char *name, bool wants_request, struct options *o,
+			  int *status)
 {
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--settings") == 0 && i + 1 < argc && !o->settings)
-			o->settings = argv[++i];
-		else if (strncmp(argv[i], "--", 2) == 0 || !take_word(o, argv[i]))
+	static const struct option options[] = {
+		{ "settings", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	int c;
+
+	argv[0] = name;	/* for getopt's messages */
+	optind = 0;	/* glibc: from the beginning, also after a parse that was not ended */
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (c != 's') {
+			*status = c == 'h' ? usage_show(usage_text) : usage_wrong(name, NULL);
 			return false;
+		}
+		o->settings = optarg;
 	}
-	if (!o->verb || !o->file)
-		return false;
-	return strcmp(o->verb, "check") == 0 ? o->request.n == 0
-	     : strcmp(o->verb, "explain") == 0 && o->request.n > 0;
+	if (!take_words(o, argc - optind, argv + optind))
+		*status = usage_wrong(name, "the request is too long");
+	else if (!o->file)
+		*status = usage_wrong(name, "which policy? FILE is missing");
+	else if (wants_request && o->request.n == 0)
+		*status = usage_wrong(name, "which request? such as \"GET https://HOST/PATH\"");
+	else if (!wants_request && o->request.n)
+		*status = usage_wrong(name, "one file at a time");
+	else
+		return true;
+	return false;
 }
 
 static struct policy *load_policy(const struct options *o, unsigned *warnings)
@@ -173,6 +196,11 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 	int memfd = -1;
 	enum err e;
 
+	if (geteuid() != 0) {	/* it would fail, less clearly */
+		fprintf(stderr, "exeat policy: must be root, to lock up the process that reads the policy: "
+				"start it with sudo\n");
+		goto out;
+	}
 	if ((o->settings && !settings) || !reader_compile(o->file, settings, &memfd, warnings))
 		goto out;
 	e = policy_map(&memfd, 1, &p);
@@ -225,7 +253,8 @@ static int explain(const struct options *o)
 	buf_init(&parts.path, REQUEST_MAX);
 	wrong = cmd_policy_request(buf_str(&o->request), &parts, &request);
 	if (wrong) {
-		fprintf(stderr, "exeat: \"%.*s\": %s\n", STR_ARG(buf_str(&o->request)), wrong);
+		fprintf(stderr, "exeat policy explain: \"%.*s\": %s\n", STR_ARG(buf_str(&o->request)),
+			wrong);
 		goto out;
 	}
 	status = EXIT_FAILURE;
@@ -242,14 +271,30 @@ out:
 
 int cmd_policy(int argc, char **argv)
 {
+	static struct {
+		const char *verb;
+		char name[24];
+		bool wants_request;
+		int (*run)(const struct options *o);
+	} commands[] = {
+		{ "check", "exeat policy check", false, check },
+		{ "explain", "exeat policy explain", true, explain },
+	};
 	struct options o = { 0 };
 	int status;
 
-	buf_init(&o.request, REQUEST_MAX);
-	if (!parse_options(argc, argv, &o))
-		status = usage();
-	else
-		status = strcmp(o.verb, "check") == 0 ? check(&o) : explain(&o);
-	buf_free(&o.request);
-	return status;
+	if (argc < 2)
+		return usage_wrong("exeat policy", "check or explain?");
+	if (usage_asked(argv[1]))
+		return usage_show(usage_text);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[1], commands[i].verb) != 0)
+			continue;
+		buf_init(&o.request, REQUEST_MAX);
+		if (parse_options(argc - 1, argv + 1, commands[i].name, commands[i].wants_request, &o, &status))
+			status = commands[i].run(&o);
+		buf_free(&o.request);
+		return status;
+	}
+	return usage_wrong("exeat policy", "no command \"%s\": it is check or explain", argv[1]);
 }

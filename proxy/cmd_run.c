@@ -14,13 +14,29 @@
 #include "proxy/reader_client.h"
 #include "proxy/settings.h"
 #include "proxy/supervisor.h"
+#include "proxy/usage.h"
 #include "sandbox/box.h"
 
-#define EXIT_USAGE 64
-
-static const char usage[] =
+static const char usage_text[] =
 	"usage: exeat run --policy FILE [--settings FILE] [--log FILE] [--name NAME]\n"
-	"                 [--rootfs DIR] [--workspace DIR] -- COMMAND [ARGUMENT ...]\n";
+	"                 [--rootfs DIR] [--workspace DIR] -- COMMAND [ARGUMENT ...]\n"
+	"\n"
+	"Runs COMMAND in a box whose only way out is what the policy allows. Root only.\n"
+	"\n"
+	"  --policy FILE      what the box may reach\n"
+	"  --settings FILE    this machine's settings; if not given, ~/.config/exeat/exeat.yaml, else\n"
+	"                     /etc/exeat/exeat.yaml, else none\n"
+	"  --log FILE         the audit log; if not given, the settings' log.path, else\n"
+	"                     $XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl\n"
+	"  --name NAME        what the log calls this box (run-PID)\n"
+	"  --rootfs DIR       the box's root, read-only; if not given, one made of this machine's /usr\n"
+	"  --workspace DIR    /workspace in the box, writable; if not given, one that is gone at the end\n"
+	"\n"
+	"The exit status is COMMAND's (128 + N if signal N ended it). Exeat's own: 125 COMMAND was not\n"
+	"run (a file that does not load, say) or its box was ended, 126 it cannot be executed, 127 there is\n"
+	"no such COMMAND, 64 a wrong command line.\n";
+
+static char command_name[] = "exeat run";
 
 struct options {
 	const char *policy, *settings, *log, *name, *rootfs, *workspace;
@@ -47,31 +63,26 @@ static const char **slot(struct options *o, int c)
 	}
 }
 
+/* False: the command ends here, with *status. */
 static bool parse(int argc, char **argv, struct options *o, int *status)
 {
 	int c;
 
-	*status = EXIT_USAGE;
-	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
+	argv[0] = command_name;	/* for getopt's messages */
+	while ((c = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
 		const char **to = slot(o, c);
 
-		if (c == 'h') {
-			fputs(usage, stdout);
-			*status = 0;
-			return false;
-		}
 		if (!to) {
-			fputs(usage, stderr);
+			*status = c == 'h' ? usage_show(usage_text) : usage_wrong(command_name, NULL);
 			return false;
 		}
 		*to = optarg;
 	}
-	if (!o->policy || optind >= argc) {
-		fprintf(stderr, "exeat run: %s\n%s", o->policy ? "no command is given after --" :
-			"--policy FILE is needed: what the box may do is always said", usage);
-		return false;
-	}
-	return true;
+	if (o->policy && optind < argc)
+		return true;
+	*status = usage_wrong(command_name, "%s", o->policy ? "no command is given: put it behind --" :
+			      "--policy FILE is needed: what the box may do is always said");
+	return false;
 }
 
 /* The name stands in the log and on channels. */
@@ -126,7 +137,7 @@ static int open_log(const char *path)
 static bool log_path(const struct options *o, const struct settings *s, char out[PATH_MAX])
 {
 	if (!o->log && !s->log_path.n && log_default_path(out, PATH_MAX) != OK) {
-		fprintf(stderr, "exeat run: no place for the audit log: HOME is not set; name one with --log\n");
+		fprintf(stderr, "exeat run: no place for the audit log: HOME is no absolute path; name one with --log\n");
 		return false;
 	}
 	if (o->log)
@@ -142,14 +153,13 @@ static int run(const struct options *o, const struct settings *settings, char **
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
-	int status = 1;
+	int status = RUN_FAILED;
 
 	snprintf(name, sizeof(name), "run-%d", (int)getpid());
 	if (!spec.name)
 		spec.name = name;
 	if (!reader_compile(o->policy, settings, &spec.policy, NULL))
 		goto out;
-	status = RUN_FAILED;
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
 	if (spec.log >= 0)
@@ -170,15 +180,14 @@ int cmd_run(int argc, char **argv)
 
 	if (!parse(argc, argv, &o, &status))
 		return status;
-	if (o.name && !name_ok(o.name)) {
-		fprintf(stderr, "exeat run: --name %s: letters, digits, '.', '_' and '-', at most 64\n", o.name);
-		return EXIT_USAGE;
-	}
+	if (o.name && !name_ok(o.name))
+		return usage_wrong(command_name, "--name \"%s\": a name is 1 to 64 letters, digits, '.', '_' "
+				   "and '-'", o.name);
 	if (!machine_ok() || !folder_ok("--rootfs", o.rootfs) || !folder_ok("--workspace", o.workspace))
 		return RUN_FAILED;
 	settings = settings_load(o.settings);
 	if (!settings)
-		return 1;
+		return RUN_FAILED;
 	status = run(&o, settings, argv + optind);
 	settings_free(settings);
 	return status;

@@ -1,8 +1,8 @@
 /* proxy/cmd_run.h - `exeat run`: one command in one box, no daemon
  *
  * Ownership   borrows argv.       Blocking  until the command has ended.
- * Failure     the process's exit status: the command's own, 125 where it was not run, 64 for a wrong
- *             command line, 1 where policy or settings do not load.
+ * Failure     the process's exit status: the command's own, 125 where it was not run (also
+ *             where policy or settings do not load), 64 for a wrong command line.
  * Tests       tests/e2e
  */
 #ifndef PROXY_CMD_RUN_H

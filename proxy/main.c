@@ -1,48 +1,68 @@
 /* exeat - the program that an operator starts: a table of commands */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include "proxy/cmd_log.h"
 #include "proxy/cmd_policy.h"
 #include "proxy/cmd_run.h"
+#include "proxy/usage.h"
 #include "proxy/version.h"
 
-#define EXIT_USAGE 64
+static const char usage_text[] =
+	"usage: exeat COMMAND ...\n"
+	"\n"
+	"  run      run one command in a box, behind a policy\n"
+	"  policy   check a policy, explain what it does to a request\n"
+	"  log      verify the audit log, show it\n"
+	"  version  print the version\n"
+	"\n"
+	"exeat COMMAND --help says more of each.\n";
+
+static int cmd_version(int argc, char **argv)
+{
+	(void)argv;
+	if (argc > 1)
+		return usage_wrong("exeat", "version takes no argument");
+	return printf("exeat %s\n", EXEAT_VERSION) < 0 || fflush(stdout) != 0;
+}
 
 static const struct {
-	const char *name, *help;
+	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "run", "run one command in a box, behind a policy", cmd_run },
-	{ "policy", "check a policy, explain what it does to a request", cmd_policy },
-	{ "log", "verify the audit log, show it", cmd_log },
+	{ "run", cmd_run },
+	{ "policy", cmd_policy },
+	{ "log", cmd_log },
+	{ "version", cmd_version },
+	{ "--version", cmd_version },
 };
 
-#define COMMAND_COUNT (sizeof(commands) / sizeof(*commands))
-
-static void usage(FILE *to)
+/* A file that is opened must not become stdout or stderr because whoever started us had closed it: what
+ * is said would go into the audit log. */
+static bool have_three_descriptors(void)
 {
-	fprintf(to, "usage: exeat COMMAND ...\n\n");
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "  %-8s %s\n", "version", "print the version");
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd >= 0 && close(fd) == 0;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc >= 2 && (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0)) {
-		printf("exeat %s\n", EXEAT_VERSION);
-		return 0;
-	}
-	if (argc >= 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0)) {
-		usage(stdout);
-		return 0;
-	}
-	for (size_t i = 0; argc >= 2 && i < COMMAND_COUNT; i++)
+	if (!have_three_descriptors())
+		return EX_OSERR;
+	if (argc < 2)
+		return usage_wrong("exeat", "a command is needed: run, policy, log or version");
+	if (usage_asked(argv[1]))
+		return usage_show(usage_text);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	if (argc >= 2)
-		fprintf(stderr, "exeat: no command \"%s\"\n", argv[1]);
-	usage(stderr);
-	return EXIT_USAGE;
+	return usage_wrong("exeat", "no command \"%s\": it is run, policy, log or version", argv[1]);
 }

@@ -55,7 +55,7 @@ static int open_source(const char *file)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		(void)fail(file, "%s", strerror(errno));
+		fprintf(stderr, "exeat: the policy %s: %s\n", file, strerror(errno));
 	else if (S_ISDIR(st.st_mode))
 		(void)fail(file, "is a folder, not a policy");
 	else if (!S_ISREG(st.st_mode))
@@ -210,6 +210,9 @@ static bool start_reader(struct work *w)
 		e = spawn_role(dir, ROLE_READER, &w->channel_fd, &w->pid);
 	if (e == OK)
 		return true;
+	if (e == ERR_NOTFOUND)
+		return fail(w->file, "cannot be read without exeat-reader, which is neither beside exeat nor in "
+			    "../libexec/exeat of it: make install puts both in place");
 	return fail(w->file, "the reader cannot be started: %s",
 		    e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }

@@ -177,14 +177,28 @@ static enum err send_secret(struct channel *c, const struct settings_secret *s)
 	return e;
 }
 
-enum err start_broker(struct channel *c, const struct settings *s, const struct ring_fds *ring)
+/* Does one of the policy's credentials name it? */
+static bool is_used(const struct policy *p, const struct settings_secret *s)
 {
-	struct msg_broker_start msg = { .secrets = (uint32_t)s->n_secrets };
-	int fds[3] = { ring->memory, ring->wake, ring->room };
-	enum err e = channel_send(c, MSG_BROKER_START, &msg, fds, 3), worst = e;
+	for (uint16_t image = 0; image < policy_images(p); image++)
+		for (uint32_t c = 0; c < policy_credentials(p, image); c++)
+			if (str_eq(policy_credential(p, image, c).secret, s->name))
+				return true;
+	return false;
+}
 
+enum err start_broker(struct channel *c, const struct settings *s, const struct policy *p,
+		      const struct ring_fds *ring)
+{
+	struct msg_broker_start msg = { .secrets = 0 };
+	int fds[3] = { ring->memory, ring->wake, ring->room };
+	enum err e, worst;
+
+	for (size_t i = 0; i < s->n_secrets; i++)
+		msg.secrets += is_used(p, &s->secrets[i]);
+	worst = e = channel_send(c, MSG_BROKER_START, &msg, fds, 3);
 	for (size_t i = 0; i < s->n_secrets && !e; i++) {
-		enum err one = send_secret(c, &s->secrets[i]);
+		enum err one = is_used(p, &s->secrets[i]) ? send_secret(c, &s->secrets[i]) : OK;
 
 		worst = one ? one : worst;
 	}

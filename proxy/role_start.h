@@ -8,6 +8,7 @@
 #ifndef PROXY_ROLE_START_H
 #define PROXY_ROLE_START_H
 
+#include "policy/policy.h"
 #include "proxy/settings.h"
 #include "sandbox/channel.h"
 #include "sandbox/ring.h"
@@ -17,7 +18,9 @@
 
 must_use enum err start_recorder(struct channel *c, const char *log_path, int log);
 must_use enum err start_dialer(struct channel *c, const struct settings *s, const struct ring_fds *ring);
-must_use enum err start_broker(struct channel *c, const struct settings *s, const struct ring_fds *ring);
+/* Only the secrets that the policy names are opened: the others stay where they are. */
+must_use enum err start_broker(struct channel *c, const struct settings *s, const struct policy *p,
+			       const struct ring_fds *ring);
 
 struct worker_start {
 	const struct settings *settings;

@@ -20,6 +20,7 @@
 #define NAME_ADDRS_MAX 16
 #define SECRETS_MAX 256
 #define SECRETS_TEXT_MAX (48u << 10)
+#define WHOLE_PATH "write the whole path, from its /"
 
 struct owned {
 	struct arena arena;
@@ -217,7 +218,7 @@ static void take_trust(struct load *l, const struct yaml_node *list)
 		return;
 	for (const struct yaml_node *i = list->first; i; i = i->next) {
 		if (i->text.p[0] != '/' || i->text.n >= SETTINGS_PATH_MAX)
-			diag_error(&l->diags, i->at, NULL, "\"%.*s\" is no absolute path",
+			diag_error(&l->diags, i->at, WHOLE_PATH, "\"%.*s\" is no absolute path",
 				   STR_ARG(i->text));
 		else
 			v[l->s->n_trust_add++] = i->text;
@@ -307,15 +308,20 @@ static void take_secret(struct load *l, const struct yaml_node *key, struct sett
 	if (wrong)
 		diag_error(&l->diags, key->at, NULL, "secret \"%.*s\": %s", STR_ARG(key->text),
 			   wrong);
+	if (key->next->kind == YAML_TEXT) {
+		diag_error(&l->diags, key->at, "write {file: /PATH, hosts: [HOST]}: a value never stands here",
+			   "a secret says where its value is, and where it may go");
+		return;
+	}
 	if (schema_read(secret_rows, "a secret", key->next, &f, &l->diags) && !f.file.n == !f.env.n)
-		diag_error(&l->diags, key->at, NULL,
+		diag_error(&l->diags, key->at, "write file: /PATH, or env: VARIABLE",
 			   "a secret has one source: \"file\" or \"env\"");
 	wrong_env = check_env(f.env);
 	if (wrong_env)
 		diag_error(&l->diags, schema_key(key->next, "env")->next->at, NULL, "\"%.*s\": %s",
 			   STR_ARG(f.env), wrong_env);
 	if (f.file.n && f.file.p[0] != '/')
-		diag_error(&l->diags, schema_key(key->next, "file")->next->at, NULL,
+		diag_error(&l->diags, schema_key(key->next, "file")->next->at, WHOLE_PATH,
 			   "\"%.*s\" is no absolute path", STR_ARG(f.file));
 	out->name = key->text;
 	out->file = f.file;
@@ -430,7 +436,7 @@ static bool load_file(struct load *l, const char *path)
 	const char *wrong = read_file(path, l->owned, &n);
 
 	if (wrong) {
-		fprintf(stderr, "exeat: %s: %s\n", path, wrong);
+		fprintf(stderr, "exeat: the settings %s: %s\n", path, wrong);
 		return false;
 	}
 	l->s->path = arena_copy(&l->owned->arena, str_of(path));
@@ -439,6 +445,9 @@ static bool load_file(struct load *l, const char *path)
 	if (l->owned->tree)
 		take_settings(l, yaml_root(l->owned->tree));
 	diags_print(&l->diags, stderr);
+	if (l->diags.errors)
+		fprintf(stderr, "exeat: %s: does not load: %zu error%s\n", path, l->diags.errors,
+			l->diags.errors == 1 ? "" : "s");
 	return l->diags.errors == 0 && digest_text(l->s, l->diags.text);
 }
 

@@ -106,7 +106,18 @@ static void on_lease(struct supervisor *s, const struct msg_lease *m)
 
 static void on_secret_bad(struct supervisor *s, const struct msg_secret_bad *m)
 {
-	fprintf(stderr, "exeat: secret \"%.*s\": %.*s\n", STR_ARG(m->name), STR_ARG(m->why));
+	const struct settings *settings = s->spec->settings;
+	struct str where = STR_NONE;
+	bool from_env = false;
+
+	for (size_t i = 0; i < settings->n_secrets; i++) {
+		if (!str_eq(settings->secrets[i].name, m->name))
+			continue;
+		from_env = settings->secrets[i].env.n != 0;
+		where = from_env ? settings->secrets[i].env : settings->secrets[i].file;
+	}
+	fprintf(stderr, "exeat: secret \"%.*s\": %s %.*s: %.*s\n", STR_ARG(m->name),
+		from_env ? "environment variable" : "file", STR_ARG(where), STR_ARG(m->why));
 	s->bad_secrets++;
 }
 

@@ -44,7 +44,7 @@ static bool stage_recorders(struct supervisor *s)
 static bool stage_broker(struct supervisor *s)
 {
 	return part_spawn(s, PART_BROKER) &&
-	       start_broker(s->part[PART_BROKER].channel, s->spec->settings,
+	       start_broker(s->part[PART_BROKER].channel, s->spec->settings, s->policy,
 			    &s->ring_fds[RING_BROKER]) == OK &&
 	       part_wait_ready(s, PART_BROKER) && s->bad_secrets == 0;
 }

@@ -81,15 +81,20 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 
 static bool load_store(SSL_CTX *ctx, bool trust_system, const struct str_list *files, const char **why)
 {
+	static char added[PATH_TEXT_MAX + 64];	/* one trust is made by a process, at its start */
+
 	*why = "the system's trust store cannot be read";
 	if (trust_system && !SSL_CTX_load_verify_file(ctx, TLS_SYSTEM_STORE))
 		return false;
-	*why = "an added trust file cannot be read";
 	for (size_t i = 0; i < files->n; i++) {
 		char path[PATH_TEXT_MAX];
 
+		*why = "the path of an added trust file is too long";
 		if (files->v[i].n >= sizeof(path))
 			return false;
+		snprintf(added, sizeof(added), "the trust file %.*s cannot be read, or is no PEM file of "
+			 "certificates", STR_ARG(files->v[i]));
+		*why = added;
 		memcpy(path, files->v[i].p, files->v[i].n);
 		path[files->v[i].n] = '\0';
 		if (!SSL_CTX_load_verify_file(ctx, path))

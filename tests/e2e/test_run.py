@@ -124,16 +124,35 @@ def wrong_input_is_one_clear_line(bed):
     policy = bed.write("ok.yaml", POLICY)
     told([], "--policy FILE is needed", 64)
     told(["--policy", policy], "no command", 64)
-    told(["--policy", "/no/such", "--", "true"], "/no/such", 1)
+    told(["--policy", "/no/such", "--", "true"], "/no/such", 125)
     told(["--policy", bed.write("bad.yaml", POLICY.replace("allow:", "alow:")), "--", "true"],
-         'did you mean "allow"?', 1)
+         'did you mean "allow"?', 125)
     told(["--policy", policy, "--workspace", "/no/such", "--", "true"], "no such folder", 125)
     told(["--policy", policy, "--log", "/proc/nope/x", "--", "true"], "audit log", 125)
     told(["--policy", policy, "--", "true"], "must be root", 125, user=65534)
+    done = subprocess.run([b.EXEAT, "policy", "check", policy], user=65534, capture_output=True, text=True, check=False)
+    b.check(done.returncode == 1 and "must be root" in done.stderr, "the same of a check", done)
     for runtime in filter(os.path.exists, ("/usr/sbin/runc", "/usr/bin/crun")):
         b.sh("mount", "--bind", "/dev/null", runtime)   # in this test's own mount namespace
     told(["--policy", policy, "--log", bed.path("no.jsonl"), "--", "true"], "apt-get install runc", 125)
     b.sh("umount", "/usr/sbin/runc")
+
+
+def descriptors_that_the_caller_closed_are_nobodys(bed):
+    for fd in (0, 1, 2):
+        run = bed.run("cat; echo out; echo err >&2; exit 3", POLICY, preexec_fn=lambda n=fd: os.close(n))
+        b.check(run.status == 3, "the command runs", fd, run.status, run.out, run.err)
+        b.check(run.out == ("" if fd == 1 else "out\n") and run.err == ("" if fd == 2 else "err\n"),
+                "and says what it can", fd, run.out, run.err)
+        run.verify()
+
+
+def secrets_that_the_policy_does_not_name_are_not_opened(bed):
+    settings = bed.write("s.yaml", "exeat-settings: 1\nsecrets:\n  other: {file: /no/such/secret, hosts: [api.test]}\n"
+                         "  more: {env: NO_SUCH_VARIABLE, hosts: [api.test]}\n")
+    run = bed.run("echo started", POLICY, settings=settings)
+    b.check(run.status == 0 and run.out == "started\n", "the box runs without them", run.status, run.out, run.err)
+    b.check(run.err == "", "and nothing is said of them", run.err)
 
 
 def a_bad_secret_is_named_and_nothing_starts(bed):

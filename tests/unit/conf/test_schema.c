@@ -122,6 +122,8 @@ static void keys_are_known_or_errors(void **state)
 	refuse("{name: n, txets: [a]}", "unknown key \"txets\" in a thing",
 	       "did you mean \"texts\"?");
 	refuse("{name: n, zebra: 1}", "unknown key \"zebra\" in a thing", NULL);
+	/* no advice to write what would be refused again */
+	refuse("{name: n, wing: 1}", "unknown key \"wing\" in a thing", NULL);
 	refuse("{name: n, group: {flags: true}}", "unknown key \"flags\" in group",
 	       "did you mean \"flag\"?");
 	refuse("mode: fast", "\"name\" is missing in a thing", "who it is");
@@ -142,7 +144,8 @@ static void types_are_not_bent(void **state)
 	refuse("[a]", "a thing is a map of keys, not a list", NULL);
 	refuse("{name: [n]}", "\"name\" is text, not a list", NULL);
 	refuse("{name: n, texts: a}", "\"texts\" is a list", "write texts: [a]");
-	refuse("{name: n, texts: }", "\"texts\" is a list, not nothing", NULL);
+	refuse("{name: n, texts: }", "\"texts\" is a list, not nothing",
+	       "each item of a list stands behind a \"- \", or all stand in [ ]");
 	refuse("{name: n, texts: [a, [b]]}", "an item of \"texts\" is text, not a list", NULL);
 	refuse("{name: n, map: [a]}", "\"map\" is a map, not a list", NULL);
 	refuse("{name: n, group: a}", "\"group\" is a map, not text", NULL);

@@ -52,6 +52,23 @@ static void each_step_is_told_with_its_rule_and_place(void **state)
 	policy_free(p);
 }
 
+static void what_is_still_open_says_how_it_goes_on(void **state)
+{
+	struct policy *p = MAKE_POLICY(github);
+	struct facts f = request("api.github.test", "", "");
+	char *text;
+
+	(void)state;
+	f.method = f.path = STR_NONE;
+	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE }, VERDICT_UNDECIDED);
+	assert_says(text, "verdict        undecided: the name is answered, and each");
+	free(text);
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE }, VERDICT_UNDECIDED);
+	assert_says(text, "verdict        undecided: the connection is accepted, and each");
+	free(text);
+	policy_free(p);
+}
+
 static void a_deny_is_told_with_reason_and_what_it_overrules(void **state)
 {
 	struct policy *p = MAKE_POLICY(github);
@@ -144,7 +161,8 @@ static void a_path_with_two_readings_is_told(void **state)
 	char *text = explain(p, r, VERDICT_DENY);
 
 	(void)state;
-	assert_says(text, "GET https://api.github.test/a%2fb to api.github.test");
+	assert_says(text, "request        deny       GET https://api.github.test/a%2fb to api.github.test");
+	assert_silent(text, "may allow it, once the address is known");
 	assert_says(text, "the path can be read in more than one way");
 	free(text);
 	policy_free(p);
@@ -227,6 +245,7 @@ static void bytes_of_the_file_do_not_drive_the_terminal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_still_open_says_how_it_goes_on),
 		cmocka_unit_test(each_step_is_told_with_its_rule_and_place),
 		cmocka_unit_test(a_deny_is_told_with_reason_and_what_it_overrules),
 		cmocka_unit_test(near_misses_name_the_one_fact_that_is_off),

@@ -121,6 +121,16 @@ static void a_wrong_command_line_is_a_usage_error(void **state)
 	assert_int_equal(run(explain, file, request_text, NULL), EX_USAGE);
 }
 
+static void help_is_no_error(void **state)
+{
+	char check[] = "check", explain[] = "explain", help[] = "--help", h[] = "-h";
+
+	(void)state;
+	assert_int_equal(run(help, NULL, NULL, NULL), 0);
+	assert_int_equal(run(check, help, NULL, NULL), 0);
+	assert_int_equal(run(explain, h, NULL, NULL), 0);
+}
+
 static void a_file_that_is_not_there_is_a_failure(void **state)
 {
 	char check[] = "check", file[] = "/nonexistent.yaml", settings[] = "--settings";
@@ -139,6 +149,7 @@ int main(void)
 		cmocka_unit_test(a_lookup_is_a_name),
 		cmocka_unit_test(what_cannot_be_read_is_refused),
 		cmocka_unit_test(a_wrong_command_line_is_a_usage_error),
+		cmocka_unit_test(help_is_no_error),
 		cmocka_unit_test(a_file_that_is_not_there_is_a_failure),
 	};
 

@@ -173,7 +173,7 @@ static void what_is_no_file_is_told_in_one_line(void **state)
 	said_end(s, said);
 	assert_non_null(strstr(said, ": is no file\n"));
 	assert_non_null(strstr(said,
-			       "exeat: /nonexistent/exeat.yaml: No such file or directory\n"));
+			       "exeat: the settings /nonexistent/exeat.yaml: No such file or directory\n"));
 }
 
 static void the_home_folder_comes_before_the_system(void **state)

@@ -45,7 +45,8 @@ static void trust_file_that_is_not_there_is_told(void **state)
 
 	(void)state;
 	assert_null(tls_trust_new(false, &(struct str_list){ &path, 1 }, &why));
-	assert_string_equal(why, "an added trust file cannot be read");
+	assert_string_equal(why, "the trust file /nonexistent/trust.pem cannot be read, or is no PEM "
+				 "file of certificates");
 }
 
 static void name_that_is_empty_or_too_long_gets_no_connection(void **state)
