@@ -22,8 +22,8 @@ COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong 
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
-CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
-YAML := conf/utf8.c conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c
+YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c

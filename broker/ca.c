@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "conf/hex.h"
 #include "policy/name.h"
 
 #define CN_MAX 64		/* ub-common-name, RFC 5280 appendix A.1 */
@@ -112,10 +113,8 @@ static bool set_ca_name(X509_NAME *name, struct str sandbox)
 		text[n++] = plain ? sandbox.p[i] : '_';
 	}
 	text[n++] = ' ';
-	for (size_t i = 0; i < sizeof(number); i++) {
-		text[n++] = "0123456789abcdef"[number[i] >> 4];
-		text[n++] = "0123456789abcdef"[number[i] & 15];
-	}
+	hex_text(number, sizeof(number), text + n);
+	n += 2 * sizeof(number);
 	return add_name(name, NID_organizationName, STR("Exeat")) &&
 	       add_name(name, NID_commonName, str_n(text, n));
 }

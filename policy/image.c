@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "conf/hex.h"
 #include "policy/hosts.h"
 #include "policy/name.h"
 #include "policy/path.h"
@@ -372,7 +373,7 @@ enum err policy_map(const int *memfds, size_t n, struct policy **out)
 		policy_free(p);
 		return e;
 	}
-	digest_hex(all, p->digest);
+	hex_text(all, DIGEST_BYTES, p->digest);
 	*out = p;
 	return OK;
 }

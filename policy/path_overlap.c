@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "conf/hex.h"
 #include "policy/path.h"
 
 /*
@@ -76,11 +77,6 @@ static bool segment_overlaps(struct str a, struct str b, uint64_t *work)
 	return both;
 }
 
-static unsigned hex_value(char c)
-{
-	return c <= '9' ? (unsigned)(c - '0') : (unsigned)(ascii_lower(c) - 'a') + 10;
-}
-
 /* Escapes and the characters that they stand for are one to path_match(): each becomes its byte, a
  * star that is only a character one that stands for nothing else. */
 static size_t decode(struct str pattern, char *out)
@@ -91,7 +87,7 @@ static size_t decode(struct str pattern, char *out)
 		char c = pattern.p[i];
 
 		if (c == '%' && pattern.n - i >= 3) {
-			c = (char)(hex_value(pattern.p[i + 1]) << 4 | hex_value(pattern.p[i + 2]));
+			c = (char)(hex_value(pattern.p[i + 1]) * 16 + hex_value(pattern.p[i + 2]));
 			c = c == '*' ? PLAIN_STAR : c;
 			i += 2;
 		}

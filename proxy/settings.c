@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "conf/arena.h"
+#include "conf/hex.h"
 #include "conf/schema.h"
 #include "policy/digest.h"
 #include "policy/pattern.h"
@@ -420,7 +421,7 @@ static bool digest_text(struct settings *s, struct str text)
 
 	if (!digest_sha256(text.p, text.n, digest))
 		return false;
-	digest_hex(digest, s->digest);
+	hex_text(digest, DIGEST_BYTES, s->digest);
 	return true;
 }
 
