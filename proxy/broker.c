@@ -10,11 +10,11 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "broker/ca.h"
 #include "proxy/broker_service.h"
+#include "proxy/clock.h"
 #include "proxy/role.h"
 
 #define SECURE_HEAP_BYTES (1u << 20)	/* a power of two; a CA's key takes some hundred bytes */
@@ -26,10 +26,7 @@ static uint32_t secrets_to_come;
 
 static uint64_t now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec;
+	return clock_ms() / 1000;
 }
 
 /* A CA and a leaf that nobody gets. */

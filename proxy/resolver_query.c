@@ -15,7 +15,8 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "proxy/clock.h"
 
 #define SERVERS_TEXT_MAX 1024
 #define PORT_DNS 53
@@ -62,14 +63,6 @@ struct query {
 	struct event *timer;
 	struct half halves[FAMILIES];
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- c-ares on the loop ---- */
 
@@ -325,7 +318,7 @@ static void call_back(struct query *q)
 
 	q->called = true;
 	event_del(q->timer);
-	a.ms = (uint32_t)(now_ms() - q->since);
+	a.ms = (uint32_t)(clock_ms() - q->since);
 	/* Neither family may crowd the other out. */
 	take_half(&a, v6, v4->n ? RESOLVER_ADDRS_MAX / 2 : RESOLVER_ADDRS_MAX);
 	take_half(&a, v4, RESOLVER_ADDRS_MAX - a.n);
@@ -415,7 +408,7 @@ enum err resolver_net_ask(struct resolver_net *n, struct str name, resolver_quer
 	q->net = n;
 	q->fn = fn;
 	q->arg = arg;
-	q->since = now_ms();
+	q->since = clock_ms();
 	q->name.n = (uint8_t)name.n;
 	memcpy(q->name.s, name.p, name.n);
 	q->halves[FAMILY_4].query = q->halves[FAMILY_6].query = q;
