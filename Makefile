@@ -55,7 +55,7 @@ SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cac
                       proxy/resolver.c proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c \
                       proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
-                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
+                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c proxy/audit.c \
                       proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c

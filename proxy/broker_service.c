@@ -31,6 +31,7 @@
 #include "broker/ca.h"
 #include "broker/credential.h"
 #include "policy/policy.h"
+#include "proxy/audit.h"
 #include "proxy/grant.h"
 #include "proxy/leaf_cache.h"
 #include "proxy/record.h"
@@ -105,19 +106,6 @@ static const char *event_name(enum grant_status status)
 	return status == GRANT_OK ? "granted" : status == GRANT_UNAVAILABLE ? "failed" : "refused";
 }
 
-static void put_rule(struct record *r, const struct rule_info *rule)
-{
-	struct buf at;
-
-	record_str(r, REC_rule, rule->id);
-	if (rule->line == 0)
-		return;
-	buf_init(&at, MSG_PATH_MAX + 16);
-	buf_printf(&at, "%.*s:%u", STR_ARG(rule->file), rule->line);
-	record_str(r, REC_rule_at, buf_str(&at));
-	buf_free(&at);
-}
-
 static enum err write_record(struct sandbox *s, const struct grant *g)
 {
 	struct record *r = &s->broker->record;
@@ -133,7 +121,7 @@ static enum err write_record(struct sandbox *s, const struct grant *g)
 		record_str(r, REC_address, str_of(addr_format(&g->ticket->addr, room)));
 		record_u64(r, REC_port, g->ticket->port);
 	}
-	put_rule(r, &g->rule);
+	audit_rule(r, &g->rule);
 	record_str(r, REC_policy, policy_digest(s->policy));
 	record_str(r, REC_reason, str_of(g->why));
 	if (s->second.suppressed)

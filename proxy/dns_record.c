@@ -1,5 +1,7 @@
 #include "proxy/dns_record.h"
 
+#include "proxy/worker.h"
+
 #define ANSWERS_TEXT_MAX 512
 
 static void put_answers(struct record *r, struct str packed)
