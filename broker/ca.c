@@ -94,7 +94,7 @@ static enum err put_der(const X509 *x, struct buf *out)
 /* ---- the CA ---- */
 
 /* "Exeat CA NAME 0123abcd": the number tells apart CAs of sandboxes with one name. What a sandbox is
- * called can hold anything; here it is letters, digits and "-._". */
+ * called can hold anything; here it is a plain word. */
 static bool set_ca_name(X509_NAME *name, struct str sandbox)
 {
 	static const char before[] = "Exeat CA ";
@@ -105,13 +105,7 @@ static bool set_ca_name(X509_NAME *name, struct str sandbox)
 	if (RAND_bytes(number, sizeof(number)) != 1)
 		return false;
 	memcpy(text, before, n);
-	for (size_t i = 0; i < sandbox.n && n < CN_MAX - 9; i++) {
-		char c = ascii_lower(sandbox.p[i]);
-		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-			     c == '.' || c == '_';
-
-		text[n++] = plain ? sandbox.p[i] : '_';
-	}
+	n += str_copy_plain(sandbox, CN_MAX - 9 - n, text + n);
 	text[n++] = ' ';
 	hex_text(number, sizeof(number), text + n);
 	n += 2 * sizeof(number);

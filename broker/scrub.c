@@ -75,21 +75,14 @@ static void make_fail(struct pattern *p)
 	}
 }
 
-/* A name could hold anything, and goes into somebody's header field: what is no letter, digit or
- * "-_." is shown as '_'. */
+/* A name could hold anything, and goes into somebody's header field. */
 static void make_label(struct pattern *p, struct str name)
 {
 	static const char before[] = "[exeat:";
 	size_t n = sizeof(before) - 1;
 
 	memcpy(p->label, before, n);
-	for (size_t i = 0; i < name.n && i < SCRUB_NAME_MAX; i++) {
-		char c = ascii_lower(name.p[i]);
-		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-			     c == '.' || c == '_';
-
-		p->label[n++] = plain ? name.p[i] : '_';
-	}
+	n += str_copy_plain(name, SCRUB_NAME_MAX, p->label + n);
 	p->label[n++] = ']';
 	p->label_n = n;
 }

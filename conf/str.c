@@ -10,6 +10,20 @@ bool str_eq_nocase(struct str a, struct str b)
 	return true;
 }
 
+size_t str_copy_plain(struct str s, size_t max, char *out)
+{
+	size_t n = s.n < max ? s.n : max;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = ascii_lower(s.p[i]);
+		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+			     c == '.' || c == '_';
+
+		out[i] = plain ? s.p[i] : '_';
+	}
+	return n;
+}
+
 size_t str_find(struct str s, char c)
 {
 	const char *hit = s.n ? memchr(s.p, c, s.n) : NULL;

@@ -16,6 +16,7 @@
 #include "proxy/broker_service.h"
 #include "proxy/clock.h"
 #include "proxy/role.h"
+#include "sandbox/channel.h"
 
 #define SECURE_HEAP_BYTES (1u << 20)	/* a power of two; a CA's key takes some hundred bytes */
 #define SECURE_HEAP_LEAST 64
@@ -105,8 +106,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	struct buf pem;
 
 	if (type != MSG_SANDBOX) {
-		for (size_t i = 0; i < n_fds; i++)
-			close(fds[i]);
+		channel_close_fds(fds, n_fds);
 		return;
 	}
 	buf_init(&pem, PEM_MAX);

@@ -412,12 +412,6 @@ static void end_number(struct broker *b, uint32_t number)
 	}
 }
 
-static void close_all(const int *fds, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, const int *fds, size_t n_fds,
 			struct buf *pem)
 {
@@ -433,9 +427,9 @@ enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, const int
 		e = prepare_sandbox(s, m, policies, n_policies);
 	if (!e)
 		e = ca_pem(s->ca, pem);
-	close_all(policies, n_policies);
+	channel_close_fds(policies, n_policies);
 	if (e) {
-		close_all(fds, FD_SANDBOX_POLICY);
+		channel_close_fds(fds, FD_SANDBOX_POLICY);
 		goto out;
 	}
 	s->broker = b;

@@ -503,8 +503,7 @@ static void on_broker_message(void *arg, uint16_t type, const void *msg, int *fd
 	(void)arg;
 	(void)type;
 	(void)msg;
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 }
 
 static void on_broker_closed(void *arg, const char *why)
@@ -596,9 +595,7 @@ enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds,
 	if (e == OK)
 		box_link(d, b);
 out:
-	for (size_t i = 0; i < n_fds; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	return e;
 }
 

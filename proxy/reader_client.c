@@ -115,8 +115,7 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 {
 	struct work *w = arg;
 
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	if (type != MSG_READ_DONE)
 		return;
 	w->done = *(const struct msg_read_done *)msg;

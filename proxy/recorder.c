@@ -17,11 +17,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "proxy/clock.h"
 #include "proxy/journal.h"
 #include "proxy/role.h"
+#include "sandbox/channel.h"
 
 #define RETRY_MS 1000
 #define LOCK_RETRY_MS 2
@@ -168,8 +168,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 		add_ring(r, msg, fds);
 		return;
 	}
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	if (type != MSG_DRAIN)
 		return;
 	if (r->n_drains == DRAINS_MAX)

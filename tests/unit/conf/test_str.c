@@ -121,6 +121,20 @@ static void a_text_is_cut_piece_by_piece(void **state)
 	assert_int_equal(rest.n, 0);
 }
 
+static void a_plain_copy_holds_only_what_a_word_may(void **state)
+{
+	char out[9] = "--------";
+
+	(void)state;
+	assert_int_equal(str_copy_plain(STR("aZ9-._"), 8, out), 6);
+	assert_memory_equal(out, "aZ9-._--", 8);
+	assert_int_equal(str_copy_plain(STR(" \r\n\x80/:@["), 8, out), 8);
+	assert_string_equal(out, "________");
+	assert_int_equal(str_copy_plain(STR("abcdef"), 3, out), 3);
+	assert_string_equal(out, "abc_____");
+	assert_int_equal(str_copy_plain(STR_NONE, 3, out), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +147,7 @@ int main(void)
 		cmocka_unit_test(a_most_of_less_than_nine_holds),
 		cmocka_unit_test(what_is_no_number_is_refused),
 		cmocka_unit_test(a_text_is_cut_piece_by_piece),
+		cmocka_unit_test(a_plain_copy_holds_only_what_a_word_may),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
