@@ -1,4 +1,3 @@
-#include <stdio.h>
 
 #include "policy/load_parts.h"
 #include "policy/pattern.h"

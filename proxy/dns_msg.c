@@ -14,7 +14,6 @@
 
 #include <stdio.h>
 
-#define HEADER_LEN 12
 #define LABEL_MAX 63
 #define WIRE_NAME_MAX 255
 #define CLASS_IN 1

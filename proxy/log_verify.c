@@ -1,6 +1,5 @@
 #include "proxy/log_verify.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>

@@ -20,13 +20,11 @@
 #include "sandbox/confine.h"
 
 #include <cap-ng.h>
-#include <errno.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -35,7 +33,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "conf/buf.h"
 #include "sandbox/confine_rules.h"
 
 #ifdef __SANITIZE_ADDRESS__
