@@ -203,7 +203,8 @@ static GENERAL_NAME *general_name(const struct subject *s)
 	return g;
 }
 
-/* Built, never parsed from text. Critical where it is all that names the subject (RFC 5280 4.2.1.6). */
+/* Built, never parsed from text. Critical where it is all that names the subject (RFC
+ * 5280 4.2.1.6). */
 static bool add_san(X509 *x, const struct subject *s, bool critical)
 {
 	GENERAL_NAMES *names = GENERAL_NAMES_new();

@@ -102,7 +102,8 @@ bool addr_port_parse(struct str text, uint16_t port_default, struct addr *out, u
 
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
-	if (!addr_len(a) || !inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->b, out, ADDR_TEXT_MAX))
+	if (!addr_len(a) ||
+	    !inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->b, out, ADDR_TEXT_MAX))
 		snprintf(out, ADDR_TEXT_MAX, "none");
 	return out;
 }

@@ -61,8 +61,8 @@ static inline char ascii_lower(char c)
 }
 
 bool str_eq_nocase(struct str a, struct str b);
-/* Copies @s, at most @max bytes of it, to where only a plain word may stand: what is no ASCII letter,
- * digit or "-._" becomes '_'. Returns how many bytes. */
+/* Copies @s, at most @max bytes of it, to where only a plain word may stand: what is no ASCII
+ * letter, digit or "-._" becomes '_'. Returns how many bytes. */
 size_t str_copy_plain(struct str s, size_t max, char *out);
 /* The index of @c in @s, or s.n where it is not there. */
 size_t str_find(struct str s, char c);

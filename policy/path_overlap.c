@@ -10,8 +10,8 @@
  *
  * Two patterns have a path in common when they can be walked to their ends together, each step
  * taking the same segment (or character) from both; a star may take one more or be done. The states
- * are pairs of positions. Row by row, reach[j] says whether (i, j) can be come to: once for segments,
- * where '**' is the star, and inside two segments once for characters, where '*' is.
+ * are pairs of positions. Row by row, reach[j] says whether (i, j) can be come to: once for
+ * segments, where '**' is the star, and inside two segments once for characters, where '*' is.
  */
 
 #define PLAIN_STAR '\x01'
@@ -96,7 +96,7 @@ static size_t decode(struct str pattern, char *out)
 	return n;
 }
 
-/* The pattern's segments, and behind them the bytes that they point into. NULL when memory ran out. */
+/* The pattern's segments, behind them the bytes that they point into. NULL when memory ran out. */
 static struct str *split(struct str pattern, size_t *n)
 {
 	size_t slashes = 1;

@@ -75,7 +75,8 @@ struct credential_info {
 
 struct credential_info policy_credential(const struct policy *p, uint16_t image, uint32_t index);
 /* May the credential's value go to this host? (its own hosts list; the rule was matched before) */
-bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index, struct str host);
+bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index,
+			     struct str host);
 
 /* Is there a path rule that could apply to this host? Then an ambiguous path is refused. */
 bool policy_has_paths(const struct policy *p, struct str host);
@@ -96,7 +97,9 @@ bool policy_resolve_ok(const struct policy *p, const struct facts *f, const stru
 
 /* For explain: one rule's answer to the facts, matcher by matcher. */
 enum answer { ANSWER_NO, ANSWER_UNKNOWN, ANSWER_YES };
-enum matcher { MATCH_HOST, MATCH_ADDRESS, MATCH_PORT, MATCH_PROTO, MATCH_METHOD, MATCH_PATH, MATCH_COUNT };
+enum matcher {
+	MATCH_HOST, MATCH_ADDRESS, MATCH_PORT, MATCH_PROTO, MATCH_METHOD, MATCH_PATH, MATCH_COUNT
+};
 const char *matcher_name(enum matcher m);
 
 struct rule_answer {
@@ -106,6 +109,7 @@ struct rule_answer {
 
 size_t policy_images(const struct policy *p);
 uint32_t policy_rules(const struct policy *p, uint16_t image);
-struct rule_answer policy_ask_rule(const struct policy *p, struct rule_ref ref, const struct facts *f);
+struct rule_answer policy_ask_rule(const struct policy *p, struct rule_ref ref,
+				   const struct facts *f);
 
 #endif

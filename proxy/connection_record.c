@@ -1,4 +1,3 @@
-
 #include "proxy/audit.h"
 #include "proxy/clock.h"
 #include "proxy/connection.h"

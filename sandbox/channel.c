@@ -39,7 +39,7 @@ struct channel {
 	uint64_t seen;		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
 	size_t queued, queued_fds;
-	char *bytes;		/* what is being read: a handler may drain another channel meanwhile */
+	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
 	bool dead, busy, freed;
 };
 
@@ -122,7 +122,8 @@ static size_t take_fds(struct msghdr *m, int fds[MESSAGE_FDS_MAX])
 
 static bool between(const struct message_row *row, enum role from, enum role to)
 {
-	return (row->from == from || row->from == ROLE_ANY) && (row->to == to || row->to == ROLE_ANY);
+	return (row->from == from || row->from == ROLE_ANY) &&
+	       (row->to == to || row->to == ROLE_ANY);
 }
 
 /* Why this message may not come here and now, or NULL. */
@@ -159,7 +160,8 @@ static void handle(struct channel *c, struct str packet, int *fds, size_t n_fds)
 	}
 	if (!why && row->size > sizeof(msg))
 		abort();
-	if (!why && message_decode(row, str_from(packet, 2), msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
+	if (!why &&
+	    message_decode(row, str_from(packet, 2), msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
 		why = "malformed message";
 	if (why) {
 		channel_close_fds(fds, n_fds);
@@ -282,7 +284,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + p->bytes.n > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
+	if (c->queued + p->bytes.n > CHANNEL_QUEUE_MAX ||
+	    c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
 		p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 0);
@@ -300,7 +303,8 @@ static enum err enqueue(struct channel *c, struct packet *p)
 	return OK;
 }
 
-enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds, size_t n_fds)
+enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
+		      size_t n_fds)
 {
 	const struct message_row *row = message_row(c->peer.table, type);
 	struct packet *p;

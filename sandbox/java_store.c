@@ -2,9 +2,9 @@
  *
  * A JKS file, all numbers big endian: magic, version 2, number of entries; for each trusted
  * certificate a tag of 2, its alias, a date, the text "X.509", and its DER with its length; at last a
- * SHA-1 over the store's password in UTF-16, a fixed phrase, and all before. The password is the one
- * that every Java expects of its own store. It protects nothing, and needs not: the file is public and
- * stands in a read-only root.
+ * SHA-1 over the store's password in UTF-16, a fixed phrase, and all before. The password is the
+ * one that every Java expects of its own store. It protects nothing, and needs not: the file is
+ * public and stands in a read-only root.
  */
 #include "sandbox/java_store.h"
 
