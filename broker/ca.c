@@ -192,7 +192,7 @@ static GENERAL_NAME *general_name(const struct subject *s)
 	ASN1_STRING *value = s->literal ? ASN1_OCTET_STRING_new() : ASN1_IA5STRING_new();
 	GENERAL_NAME *g = GENERAL_NAME_new();
 	const void *bytes = s->literal ? (const void *)s->addr.b : s->name.p;
-	size_t n = !s->literal ? s->name.n : s->addr.family == 4 ? 4 : 16;
+	size_t n = !s->literal ? s->name.n : addr_len(&s->addr);
 
 	if (!value || !g || ASN1_STRING_set(value, bytes, (int)n) != 1) {
 		ASN1_STRING_free(value);

@@ -253,14 +253,10 @@ static bool check_buckets(const struct image *im)
 /* A field name as HTTP has it (RFC 9110 5.1), lower case. */
 static bool is_field_name(struct str s)
 {
-	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    !(c && strchr("!#$%&'*+-.^_`|~", c)))
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] != ascii_lower(s.p[i]))
 			return false;
-	}
-	return s.n > 0;
+	return str_is_token(s);
 }
 
 static bool check_pattern(const struct image *im, const struct image_pattern *p)

@@ -15,12 +15,6 @@ const char *const load_foreigns[] = {
 	[FOREIGN_STRIP] = "strip", [FOREIGN_REFUSE] = "refuse", [FOREIGN_KEEP] = "keep", NULL
 };
 
-static bool is_token_byte(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
 /* Fields that carry the message itself (RFC 9110 7.6.1, 7.2; RFC 9112 6), never a credential. */
 static const char *check_header(struct str name)
 {
@@ -28,9 +22,8 @@ static const char *check_header(struct str name)
 					       "keep-alive", "proxy-connection", "te", "trailer",
 					       "transfer-encoding", "upgrade", "content-encoding" };
 
-	for (size_t i = 0; i < name.n; i++)
-		if (!is_token_byte(name.p[i]))
-			return "a byte that no field name has (RFC 9110 5.1)";
+	if (!str_is_token(name))
+		return "a byte that no field name has (RFC 9110 5.1)";
 	for (size_t i = 0; i < sizeof(framing) / sizeof(*framing); i++)
 		if (str_eq_nocase(name, str_of(framing[i])))
 			return "this field belongs to the connection, it cannot be a credential";

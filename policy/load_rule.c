@@ -53,13 +53,8 @@ const char *load_check_id(struct str id)
 {
 	if (id.n > LOAD_ID_MAX)
 		return "longer than 64 bytes";
-	for (size_t i = 0; i < id.n; i++) {
-		char c = id.p[i];
-		bool word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-
-		if (!word && (i == 0 || (c != '_' && c != '.' && c != '-')))
-			return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
-	}
+	if (id.n && !str_is_id(id))
+		return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
 	if (str_eq(id, STR("default")))
 		return "\"default\" is what decides when no rule does";
 	return id.n ? NULL : "empty";

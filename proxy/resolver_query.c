@@ -185,7 +185,7 @@ static void name_servers(struct resolver_net *n)
 	if (ares_get_servers_ports(n->channel, &list) != ARES_SUCCESS || !list)
 		return;
 	a.family = list->family == AF_INET6 ? 6 : 4;
-	memcpy(a.b, &list->addr, a.family == 6 ? 16 : 4);
+	memcpy(a.b, &list->addr, addr_len(&a));
 	port = list->udp_port ? list->udp_port : PORT_DNS;
 	for (s = list->next; s && more < UINT8_MAX; s = s->next)
 		more++;
@@ -258,7 +258,7 @@ static void add_addr(struct half *h, uint8_t family, const void *bytes, int ttl)
 	struct addr *a = &h->addrs[h->n++];
 
 	*a = (struct addr){ .family = family };
-	memcpy(a->b, bytes, family == 4 ? 4 : 16);
+	memcpy(a->b, bytes, addr_len(a));
 	if (h->n == 1 || (uint32_t)ttl < h->ttl)
 		h->ttl = ttl < 0 ? 0 : (uint32_t)ttl;
 }

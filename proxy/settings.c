@@ -271,13 +271,8 @@ static const char *check_secret_name(struct str name)
 {
 	if (name.n == 0 || name.n > 64)
 		return "a name of 1 to 64 bytes";
-	for (size_t i = 0; i < name.n; i++) {
-		char c = name.p[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    (i == 0 || !strchr("_.-", c)))
-			return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
-	}
+	if (!str_is_id(name))
+		return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
 	return NULL;
 }
 
