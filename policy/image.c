@@ -17,8 +17,6 @@
 #include "policy/name.h"
 #include "policy/path.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-
 const uint32_t image_item_size[SECTION_COUNT] = {
 	[SECTION_TEXT] = 1,
 	[SECTION_RULES] = sizeof(struct image_rule),
@@ -332,7 +330,7 @@ static enum err map_one(int memfd, struct image *out, uint8_t digest[DIGEST_BYTE
 	enum err e;
 
 	/* A descriptor that is no memfd has no seals at all. */
-	if (seals < 0 || (seals & SEALS) != SEALS)
+	if (seals < 0 || (seals & POLICY_SEALS) != POLICY_SEALS)
 		return ERR_SYNTAX;
 	if (fstat(memfd, &st) < 0)
 		return ERR_SYSTEM;

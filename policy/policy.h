@@ -30,6 +30,9 @@
 #define POLICY_DIGEST_HEX 64
 #define POLICY_PORTS_MAX 1024		/* ports one rule, or one name, may have */
 
+/* What an image's memfd is sealed against (fcntl(2)): nothing of it changes any more. */
+#define POLICY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
 struct policy;
 
 must_use enum err policy_map(const int *memfds, size_t n, struct policy **out);

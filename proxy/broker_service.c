@@ -34,11 +34,11 @@
 #include "proxy/audit.h"
 #include "proxy/grant.h"
 #include "proxy/leaf_cache.h"
+#include "proxy/messages.h"
 #include "proxy/record.h"
 #include "proxy/tickets.h"
 #include "sandbox/channel.h"
 
-#define DER_MAX 4096		/* what a MSG_LEAF_IS takes */
 
 /* What one sandbox did in the second that runs. */
 struct second {
@@ -280,7 +280,7 @@ static void on_leaf(struct sandbox *s, const struct msg_leaf *m)
 	uint64_t now = s->broker->now();
 	struct buf der;
 
-	buf_init(&der, DER_MAX);
+	buf_init(&der, MSG_DER_MAX);
 	if (s->spki.n && leaf_name_ok(m) && leaf_wanted(s, m)) {
 		is.leaf = leaf_cache_find(s->leaves, m->name, now);
 		if (is.leaf.n == 0 && ca_leaf(s->ca, m->name, buf_str(&s->spki), &der) == OK) {
@@ -391,8 +391,8 @@ static enum err prepare_sandbox(struct sandbox *s, const struct msg_sandbox *m, 
 	if (e)
 		return e;
 	buf_init(&s->name, MSG_SANDBOX_NAME_MAX);
-	buf_init(&s->spki, DER_MAX);
-	buf_init(&s->ca_der, DER_MAX);
+	buf_init(&s->spki, MSG_DER_MAX);
+	buf_init(&s->ca_der, MSG_DER_MAX);
 	buf_put_str(&s->name, m->name);
 	e = ca_der(s->ca, &s->ca_der);
 	if (e)

@@ -11,6 +11,7 @@
 #include "conf/schema.h"
 #include "policy/digest.h"
 #include "policy/pattern.h"
+#include "proxy/messages.h"
 
 #define SETTINGS_FILE_MAX (1u << 20)
 #define SETTINGS_PATH_MAX 4096
@@ -19,7 +20,6 @@
 #define TRUST_MAX 64
 #define NAMES_MAX 128
 #define NAME_ADDRS_MAX 16
-#define SECRETS_MAX 256
 #define SECRETS_TEXT_MAX (48u << 10)
 
 struct owned {
@@ -324,7 +324,7 @@ static void take_secrets(struct load *l, const struct yaml_node *map)
 	size_t n = schema_count(map) / 2, text = 0;
 	struct settings_secret *v = arena_take(&l->owned->arena, n, sizeof(*v));
 
-	if (!v || !map || over(l, map, "secrets", n, SECRETS_MAX))
+	if (!v || !map || over(l, map, "secrets", n, MSG_SECRETS_MAX))
 		return;
 	for (const struct yaml_node *key = map->first; key; key = key->next->next) {
 		struct settings_secret *s = &v[l->s->n_secrets++];

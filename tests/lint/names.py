@@ -5,7 +5,7 @@
    it exists. A theory of operation outlives its code otherwise, and misleads.
 2. A function that a header declares is called by the programs, not by its tests alone: what nobody
    calls is one more thing to keep right. Those that only let a test look in say so below.
-3. A header's "Tests" line names files that exist.
+3. A function stands once: no two files have functions with the same body.
 """
 import glob
 import os
@@ -86,6 +86,24 @@ def check_callers(header):
                          ("called: take it out of FOR_TESTS" if called else "called by no program"))
 
 
+BODY = re.compile(r"^[\w \*]*?\b(\w+)\(([^;{}]*)\)\n\{\n(.*?)^\}", re.S | re.M)
+BODY_LINES = 3    # shorter ones look alike without being one thing
+
+
+def check_copies():
+    first = {}
+    for f, text in code.items():
+        for m in BODY.finditer(text):
+            body = " ".join(m.group(3).replace(m.group(1) + "(", "self(").split())
+            if m.group(3).count("\n") < BODY_LINES:
+                continue
+            where = f"{f}:{line_of(text, m.start())}: {m.group(1)}()"
+            if body in first and not first[body].startswith(f + ":"):
+                wrong.append(f"{where} is {first[body]} again")
+            first.setdefault(body, where)
+
+
+check_copies()
 for f, text in texts.items():
     for comment in COMMENT.finditer(text):
         check_comment(f, text, comment)
