@@ -51,7 +51,7 @@ bool addr_in_range(const struct addr *a, const struct addr_range *r);
 bool addr_port_parse(struct str text, uint16_t port_default, struct addr *out, uint16_t *port);
 /* Writes a NUL-ended text, returns @out. */
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
-/* To and from the form of messages; what is no address (none, another length) does not come back. */
+/* To and from the form of messages. What is none (family 0, another length) does not come back. */
 void addr_pack(const struct addr *a, char out[ADDR_PACKED]);
 bool addr_unpack(struct str packed, struct addr *out);
 /* To and from the kernel's form. */

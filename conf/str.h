@@ -63,8 +63,8 @@ static inline char ascii_lower(char c)
 bool str_eq_nocase(struct str a, struct str b);
 /* A token (RFC 9110 5.6.2): methods, field names. Not empty. */
 bool str_is_token(struct str s);
-/* Lower-case letters, digits, '_', '.' and '-', a letter or digit first: an id of rules, credentials,
- * secrets. Not empty. */
+/* Lower-case letters, digits, '_', '.' and '-', a letter or digit first: how rules, credentials and
+ * secrets are called. Not empty. */
 bool str_is_id(struct str s);
 /* Copies @s, at most @max bytes of it, to where only a plain word may stand: what is no ASCII
  * letter, digit or "-._" becomes '_'. Returns how many bytes. */

@@ -43,7 +43,7 @@ static int digit_of(char c)
 }
 
 /* Line ends and padding are no digits, and are passed over. */
-static void put_base64(struct buf *out, struct str text)
+static void put_decoded(struct buf *out, struct str text)
 {
 	uint32_t bits = 0;
 	unsigned held = 0;
@@ -92,7 +92,7 @@ static void put_entry(struct buf *out, struct str body, uint32_t number)
 	put_utf(out, STR("X.509"));
 	put_number(out, 0, 4);
 	at = out->n;
-	put_base64(out, body);
+	put_decoded(out, body);
 	if (out->failed)
 		return;
 	n = (uint32_t)(out->n - at);
