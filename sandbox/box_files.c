@@ -9,6 +9,7 @@
  */
 #include "sandbox/host_root.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
