@@ -22,8 +22,8 @@ COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong 
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
-CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/json.c
-YAML := conf/utf8.c conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c
+YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c
@@ -55,7 +55,7 @@ SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cac
                       proxy/resolver.c proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c \
                       proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
-                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
+                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c proxy/audit.c \
                       proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "conf/hex.h"
 #include "policy/name.h"
 
 #define CN_MAX 64		/* ub-common-name, RFC 5280 appendix A.1 */
@@ -93,7 +94,7 @@ static enum err put_der(const X509 *x, struct buf *out)
 /* ---- the CA ---- */
 
 /* "Exeat CA NAME 0123abcd": the number tells apart CAs of sandboxes with one name. What a sandbox is
- * called can hold anything; here it is letters, digits and "-._". */
+ * called can hold anything; here it is a plain word. */
 static bool set_ca_name(X509_NAME *name, struct str sandbox)
 {
 	static const char before[] = "Exeat CA ";
@@ -104,18 +105,10 @@ static bool set_ca_name(X509_NAME *name, struct str sandbox)
 	if (RAND_bytes(number, sizeof(number)) != 1)
 		return false;
 	memcpy(text, before, n);
-	for (size_t i = 0; i < sandbox.n && n < CN_MAX - 9; i++) {
-		char c = ascii_lower(sandbox.p[i]);
-		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-			     c == '.' || c == '_';
-
-		text[n++] = plain ? sandbox.p[i] : '_';
-	}
+	n += str_copy_plain(sandbox, CN_MAX - 9 - n, text + n);
 	text[n++] = ' ';
-	for (size_t i = 0; i < sizeof(number); i++) {
-		text[n++] = "0123456789abcdef"[number[i] >> 4];
-		text[n++] = "0123456789abcdef"[number[i] & 15];
-	}
+	hex_text(number, sizeof(number), text + n);
+	n += 2 * sizeof(number);
 	return add_name(name, NID_organizationName, STR("Exeat")) &&
 	       add_name(name, NID_commonName, str_n(text, n));
 }
@@ -199,7 +192,7 @@ static GENERAL_NAME *general_name(const struct subject *s)
 	ASN1_STRING *value = s->literal ? ASN1_OCTET_STRING_new() : ASN1_IA5STRING_new();
 	GENERAL_NAME *g = GENERAL_NAME_new();
 	const void *bytes = s->literal ? (const void *)s->addr.b : s->name.p;
-	size_t n = !s->literal ? s->name.n : s->addr.family == 4 ? 4 : 16;
+	size_t n = !s->literal ? s->name.n : addr_len(&s->addr);
 
 	if (!value || !g || ASN1_STRING_set(value, bytes, (int)n) != 1) {
 		ASN1_STRING_free(value);
@@ -210,7 +203,8 @@ static GENERAL_NAME *general_name(const struct subject *s)
 	return g;
 }
 
-/* Built, never parsed from text. Critical where it is all that names the subject (RFC 5280 4.2.1.6). */
+/* Built, never parsed from text. Critical where it is all that names the subject (RFC
+ * 5280 4.2.1.6). */
 static bool add_san(X509 *x, const struct subject *s, bool critical)
 {
 	GENERAL_NAMES *names = GENERAL_NAMES_new();

@@ -7,13 +7,14 @@
  * name or IP, critical where the subject is empty), a positive random serial of at least 64 bits,
  * SHA-256, CN only where it fits (64 bytes), at most 397 days, notBefore an hour back.
  *
- * A CA lives CA_DAYS, longer than any sandbox: it dies with the broker or its sandbox, since its key
- * is nowhere else. Leaves live LEAF_DAYS, and never past their CA.
+ * A CA lives CA_DAYS, longer than any sandbox: it dies with the broker or its sandbox, since its
+ * key is nowhere else. Leaves live LEAF_DAYS, and never past their CA.
  *
  * Ownership   ca_free(). Output is appended to the caller's buffers.
  * Blocking    a signature: some 30 microseconds.
- * Failure     ERR_CRYPTO; ERR_SYNTAX for a public key that is no P-256 key, or a name that is neither
- *             a canonical host name (no wildcard) nor the canonical text of an IP address; ERR_NOMEM.
+ * Failure     ERR_CRYPTO; ERR_SYNTAX for a public key that is no P-256 key, or a name that is
+ *             neither a canonical host name (no wildcard) nor the canonical text of an IP address;
+ *             ERR_NOMEM.
  * Tests       tests/unit/broker/test_ca.c
  */
 #ifndef BROKER_CA_H
@@ -30,10 +31,10 @@ struct ca;
 must_use enum err ca_new(struct str sandbox, struct ca **out);
 void ca_free(struct ca *c);
 must_use enum err ca_pem(const struct ca *c, struct buf *out);
-/* Is @spki (DER SubjectPublicKeyInfo) a key that ca_leaf() signs for: a P-256 point, uncompressed? */
+/* Is @spki (DER SubjectPublicKeyInfo) a key that ca_leaf() signs: an uncompressed P-256 point? */
 must_use enum err ca_check_key(struct str spki);
-/* Signs a leaf for @name (canonical name, or an IP address as text) and the holder of @spki. Appends
- * the leaf's DER. */
+/* Signs a leaf for @name (canonical name, or an IP address as text) and the holder of @spki.
+ * Appends the leaf's DER. */
 must_use enum err ca_leaf(const struct ca *c, struct str name, struct str spki, struct buf *out);
 /* The CA certificate's DER. */
 must_use enum err ca_der(const struct ca *c, struct buf *out);

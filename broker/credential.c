@@ -19,8 +19,8 @@ static void put_base64(struct str bytes, struct buf *out)
 	buf_grown(out, n);
 }
 
-/* The value behind @before other bytes, in base64: those characters that all their bits have from it
- * (RFC 4648 4: 6 bits each). */
+/* The value behind @before other bytes, in base64: those characters that all their bits have from
+ * it (RFC 4648 4: 6 bits each). */
 static void add_aligned(struct credential_edit *e, struct str value, size_t before)
 {
 	size_t first = (8 * before + 5) / 6, end = 8 * (before + value.n) / 6;
@@ -58,7 +58,8 @@ static enum err put_header(const struct credential_info *c, struct str value, st
 }
 
 /* RFC 7617 2: base64 of user, colon, password. */
-static enum err put_basic(const struct credential_info *c, struct str value, struct credential_edit *e)
+static enum err put_basic(const struct credential_info *c, struct str value,
+			  struct credential_edit *e)
 {
 	static const struct str scheme = { "Basic ", 6 };
 	struct buf pair;

@@ -18,8 +18,8 @@
 #define CREDENTIAL_ENCODED_MAX 4096	/* longer values are looked for as they are, only */
 
 /* One field to set, and what to look for in the answer: first the value; for basic then the base64
- * text that goes out, without its padding, so that it is found however it is written; then the value
- * as it shows in the base64 of a text that it stands in, at each of the three alignments. */
+ * text that goes out, without its padding, so that it is found however it is written; then the
+ * value as it shows in the base64 of a text that it stands in, at each of the three alignments. */
 struct credential_edit {
 	struct str field;		/* lower case; borrowed from the policy */
 	struct buf value;		/* the field's whole value */

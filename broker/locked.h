@@ -1,10 +1,11 @@
-/* broker/locked.h - memory for secrets: locked, in no core file, gone in a fork, wiped before it goes
+/* broker/locked.h - memory for secrets: locked, in no core file and no fork, wiped at its end
  *
  * Each piece is whole pages of its own, so that nothing else ever lies beside it.
  *
  * Ownership   locked_free() wipes and unmaps; the caller keeps no pointer.
  * Blocking    no.
- * Failure     NULL: no memory, or it cannot be locked (RLIMIT_MEMLOCK) or kept from cores and forks.
+ * Failure     NULL: no memory, or it cannot be locked (RLIMIT_MEMLOCK) or kept from cores and
+ *             forks.
  * Needs       mmap, munmap, mlock, madvise.
  * Tests       tests/unit/broker/test_locked.c
  */

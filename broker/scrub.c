@@ -8,19 +8,20 @@
  * Patterns are few; one automaton over all of them would need a table of hundreds of kilobytes in
  * locked memory, for each exchange.
  *
- * A byte seen is in the window (hold), and may leave it once no matcher counts it as the beginning of
- * its pattern: all but the longest partial match. Matchers see the bytes as they came; what is filled
- * over is filled over in the window, before it leaves. The window has WINDOW_SPARE bytes more than the
- * longest pattern, and is emptied when it is full or the piece is at its end, so that moving its rest
- * to its front costs a constant a byte. While no matcher is in a pattern and the window is empty,
- * bytes that begin none are passed on directly.
+ * A byte seen is in the window (hold), and may leave it once no matcher counts it as the beginning
+ * of its pattern: all but the longest partial match. Matchers see the bytes as they came; what is
+ * filled over is filled over in the window, before it leaves. The window has WINDOW_SPARE bytes
+ * more than the longest pattern, and is emptied when it is full or the piece is at its end, so that
+ * moving its rest to its front costs a constant a byte. While no matcher is in a pattern and the
+ * window is empty, bytes that begin none are passed on directly.
  *
  * Filling over: a match of L bytes that touches no byte of an earlier one gets the label. One that
  * overlaps the earlier run extends it by '*'. One that begins before the run (a pattern inside
  * another) gets the label over its whole length. So every byte of every occurrence is covered;
  * scan.since is how many bytes were seen after the run's end, scan.run is its length.
  *
- * The failure tables and partial matches tell of the patterns, so they are in locked memory as well.
+ * The failure tables and partial matches tell of the patterns, so they are in locked memory as
+ * well.
  */
 #include "broker/scrub.h"
 
@@ -75,27 +76,21 @@ static void make_fail(struct pattern *p)
 	}
 }
 
-/* A name could hold anything, and goes into somebody's header field: what is no letter, digit or
- * "-_." is shown as '_'. */
+/* A name could hold anything, and goes into somebody's header field. */
 static void make_label(struct pattern *p, struct str name)
 {
 	static const char before[] = "[exeat:";
 	size_t n = sizeof(before) - 1;
 
 	memcpy(p->label, before, n);
-	for (size_t i = 0; i < name.n && i < SCRUB_NAME_MAX; i++) {
-		char c = ascii_lower(name.p[i]);
-		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-			     c == '.' || c == '_';
-
-		p->label[n++] = plain ? name.p[i] : '_';
-	}
+	n += str_copy_plain(name, SCRUB_NAME_MAX, p->label + n);
 	p->label[n++] = ']';
 	p->label_n = n;
 }
 
 /* Everything in one piece of locked memory: the struct, failure tables, patterns, window. */
-enum err scrub_new(const struct str *patterns, const struct str *names, size_t n, struct scrub **out)
+enum err scrub_new(const struct str *patterns, const struct str *names, size_t n,
+		   struct scrub **out)
 {
 	size_t total = 0, longest = 0;
 	struct scrub *s;

@@ -9,7 +9,8 @@
  * Ownership   scrub_new() copies patterns and names into locked, wiped memory; scrub_free().
  * Blocking    never.       Cost: linear in the stream, whatever it holds.
  * Failure     ERR_NOMEM, also where the memory cannot be locked; ERR_LIMIT past a limit; ERR_SYNTAX
- *             for an empty pattern. A full @out: see conf/buf.h; it never holds a part of a pattern.
+ *             for an empty pattern. A full @out: see conf/buf.h; it never holds a part of a
+ *             pattern.
  * Limits      SCRUB_PATTERNS_MAX, SCRUB_PATTERN_MAX bytes each, SCRUB_NAME_MAX of a name are shown.
  *             Patterns of some hundred bytes in all take one page of locked memory a scrub.
  * Tests       tests/unit/broker/test_scrub.c (every split of every case), fuzz/fuzz_scrub.c

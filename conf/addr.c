@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-static size_t addr_len(const struct addr *a)
+size_t addr_len(const struct addr *a)
 {
 	return a->family == 4 ? 4 : a->family == 6 ? 16 : 0;
 }
@@ -102,9 +102,28 @@ bool addr_port_parse(struct str text, uint16_t port_default, struct addr *out, u
 
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
-	if (!addr_len(a) || !inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->b, out, ADDR_TEXT_MAX))
+	if (!addr_len(a) ||
+	    !inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->b, out, ADDR_TEXT_MAX))
 		snprintf(out, ADDR_TEXT_MAX, "none");
 	return out;
+}
+
+void addr_pack(const struct addr *a, char out[ADDR_PACKED])
+{
+	out[0] = (char)a->family;
+	memcpy(out + 1, a->b, sizeof(a->b));
+}
+
+bool addr_unpack(struct str packed, struct addr *out)
+{
+	struct addr a = { 0 };
+
+	if (packed.n != ADDR_PACKED || (packed.p[0] != 4 && packed.p[0] != 6))
+		return false;
+	a.family = (uint8_t)packed.p[0];
+	memcpy(a.b, packed.p + 1, addr_len(&a));
+	*out = a;
+	return true;
 }
 
 socklen_t addr_to_sockaddr(const struct addr *a, uint16_t port, struct sockaddr_storage *out)

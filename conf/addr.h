@@ -40,6 +40,8 @@ static inline uint32_t addr_to_v4(const struct addr *a)
 	return (uint32_t)a->b[0] << 24 | (uint32_t)a->b[1] << 16 | (uint32_t)a->b[2] << 8 | a->b[3];
 }
 
+/* Bytes of @b that count: 4, 16, or 0 for none. */
+size_t addr_len(const struct addr *a);
 bool addr_eq(const struct addr *a, const struct addr *b);
 bool addr_parse(struct str text, struct addr *out);
 /* "ADDR/BITS", or "ADDR" for the one address. Bits beyond the mask must be zero. */
@@ -49,6 +51,9 @@ bool addr_in_range(const struct addr *a, const struct addr_range *r);
 bool addr_port_parse(struct str text, uint16_t port_default, struct addr *out, uint16_t *port);
 /* Writes a NUL-ended text, returns @out. */
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
+/* To and from the form of messages. What is none (family 0, another length) does not come back. */
+void addr_pack(const struct addr *a, char out[ADDR_PACKED]);
+bool addr_unpack(struct str packed, struct addr *out);
 /* To and from the kernel's form. */
 socklen_t addr_to_sockaddr(const struct addr *a, uint16_t port, struct sockaddr_storage *out);
 bool addr_from_sockaddr(const struct sockaddr *sa, struct addr *out, uint16_t *port);

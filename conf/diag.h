@@ -7,7 +7,8 @@
  *
  * Ownership   a struct diags borrows file name and text; messages are copied. diags_free().
  * Blocking    diags_print() writes to a stream.
- * Failure     past DIAGS_MAX further diagnostics are counted, and the last line printed says how many.
+ * Failure     past DIAGS_MAX further diagnostics are counted, and the last line printed says how
+ *             many.
  * Text        bytes of the file that are controls or no UTF-8 are shown as \xNN: a policy cannot
  *             drive the terminal of who checks it.
  * Tests       tests/unit/conf/test_diag.c

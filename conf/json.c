@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "conf/utf8.h"
+
 void json_init(struct json *j, struct buf *out)
 {
 	*j = (struct json){ .out = out, .first = { true } };
@@ -52,39 +54,19 @@ void json_array_end(struct json *j)
 	close_level(j, ']');
 }
 
-/* The length of the valid UTF-8 sequence at the start of @s (RFC 3629), or 0. */
-static size_t utf8_len(struct str s)
-{
-	const unsigned char *b = (const unsigned char *)s.p;
-	size_t n = b[0] < 0x80 ? 1 : b[0] >= 0xc2 && b[0] < 0xe0 ? 2 : b[0] >= 0xe0 && b[0] < 0xf0 ? 3
-		 : b[0] >= 0xf0 && b[0] < 0xf5 ? 4 : 0;
-
-	if (n == 0 || n > s.n)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((b[i] & 0xc0) != 0x80)
-			return 0;
-	if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) ||
-	    (b[0] == 0xf0 && b[1] < 0x90) || (b[0] == 0xf4 && b[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 static void quoted(struct json *j, struct str s)
 {
 	buf_put_c(j->out, '"');
 	while (s.n) {
-		unsigned char c = (unsigned char)s.p[0];
-		size_t n = utf8_len(s);
+		uint32_t c = 0;
+		size_t n = utf8_next(s, &c);
 
-		if (c == '"' || c == '\\')
-			buf_printf(j->out, "\\%c", c);
-		else if (c < 0x20 || c == 0x7f)
-			buf_printf(j->out, "\\u%04x", c);
-		else if (n == 2 && c == 0xc2 && (unsigned char)s.p[1] < 0xa0)
-			buf_printf(j->out, "\\u%04x", (unsigned char)s.p[1]);	/* C1 controls */
-		else if (n == 0)
+		if (n == 0)
 			buf_put(j->out, "\xef\xbf\xbd", 3);
+		else if (c == '"' || c == '\\')
+			buf_printf(j->out, "\\%c", (char)c);
+		else if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+			buf_printf(j->out, "\\u%04x", c);
 		else
 			buf_put(j->out, s.p, n);
 		s = str_from(s, n ? n : 1);
@@ -116,12 +98,6 @@ void json_bool(struct json *j, bool v)
 {
 	item(j);
 	buf_put_str(j->out, v ? STR("true") : STR("false"));
-}
-
-void json_raw(struct json *j, struct str s)
-{
-	item(j);
-	buf_put_str(j->out, s);
 }
 
 void json_put_str(struct json *j, const char *key, struct str s)

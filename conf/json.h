@@ -36,8 +36,7 @@ void json_key(struct json *j, const char *key);
 void json_str(struct json *j, struct str s);
 void json_u64(struct json *j, uint64_t v);
 void json_bool(struct json *j, bool v);
-/* A value that is JSON already. */
-void json_raw(struct json *j, struct str s);
+
 /* key and value in one */
 void json_put_str(struct json *j, const char *key, struct str s);
 void json_put_u64(struct json *j, const char *key, uint64_t v);

@@ -252,7 +252,8 @@ static void fill(const struct walk *w, const struct schema_row *row, const struc
 
 	if (!kind_fits(w, row, value))
 		return;
-	wrong = row->check && value->kind == YAML_TEXT && value->text.n ? row->check(value->text) : NULL;
+	wrong = row->check && value->kind == YAML_TEXT && value->text.n ? row->check(value->text)
+									: NULL;
 	if (wrong) {
 		diag_error(w->diags, value->at, NULL, "\"%s\": %s", row->key, wrong);
 		return;
@@ -361,7 +362,8 @@ bool schema_read(const struct schema_row *rows, const char *what, const struct y
 
 const struct yaml_node *schema_key(const struct yaml_node *map, const char *key)
 {
-	for (const struct yaml_node *k = map->kind == YAML_MAP ? map->first : NULL; k; k = k->next->next)
+	for (const struct yaml_node *k = map->kind == YAML_MAP ? map->first : NULL; k;
+	     k = k->next->next)
 		if (str_eq(k->text, str_of(key)))
 			return k;
 	return NULL;

@@ -41,11 +41,11 @@ struct schema_row {
 	const char *key;
 	enum schema_type type;
 	size_t offset;
-	uint64_t min, max;		/* NUMBER, DURATION (ms), SIZE; TEXT: bytes; max 0: no limit */
-	const char *initial;		/* the default, as it would be written; NULL: the field stays zero */
+	uint64_t min, max; /* NUMBER, DURATION (ms), SIZE; TEXT: bytes; max 0: no limit */
+	const char *initial; /* the default, as it would be written; NULL: the field stays zero */
 	bool required;
 	const char *const *choices;	/* CHOICE: NULL-ended */
-	const char *later;		/* CHOICE: values that this version does not have, space-separated */
+	const char *later; /* CHOICE: values that this version does not have, space-separated */
 	const struct schema_row *rows;	/* GROUP */
 	const char *help;		/* one line */
 	/* Further checks once the type holds: NULL, or what is wrong (static text). */

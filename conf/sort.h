@@ -4,7 +4,8 @@
  * role may not; this one does neither, and has no worst case.
  *
  * Ownership   none.       Blocking  never.       Failure  none.
- * Cost        n log n comparisons, whatever the order (heap sort). Not stable: @compare decides ties.
+ * Cost        n log n comparisons, whatever the order (heap sort). Not stable: @compare decides
+ *             ties.
  * Tests       tests/unit/conf/test_sort.c
  */
 #ifndef CONF_SORT_H

@@ -10,6 +10,44 @@ bool str_eq_nocase(struct str a, struct str b)
 	return true;
 }
 
+static bool is_lower_or_digit(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool str_is_token(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (!is_lower_or_digit(ascii_lower(s.p[i])) &&
+		    !(s.p[i] && strchr("!#$%&'*+-.^_`|~", s.p[i])))
+			return false;
+	return s.n > 0;
+}
+
+bool str_is_id(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+
+		if (!is_lower_or_digit(c) && (i == 0 || (c != '_' && c != '.' && c != '-')))
+			return false;
+	}
+	return s.n > 0;
+}
+
+size_t str_copy_plain(struct str s, size_t max, char *out)
+{
+	size_t n = s.n < max ? s.n : max;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = s.p[i];
+		bool plain = is_lower_or_digit(ascii_lower(c)) || c == '-' || c == '.';
+
+		out[i] = plain ? c : '_';
+	}
+	return n;
+}
+
 size_t str_find(struct str s, char c)
 {
 	const char *hit = s.n ? memchr(s.p, c, s.n) : NULL;

@@ -61,6 +61,14 @@ static inline char ascii_lower(char c)
 }
 
 bool str_eq_nocase(struct str a, struct str b);
+/* A token (RFC 9110 5.6.2): methods, field names. Not empty. */
+bool str_is_token(struct str s);
+/* Lower-case letters, digits, '_', '.' and '-', a letter or digit first: how rules, credentials and
+ * secrets are called. Not empty. */
+bool str_is_id(struct str s);
+/* Copies @s, at most @max bytes of it, to where only a plain word may stand: what is no ASCII
+ * letter, digit or "-._" becomes '_'. Returns how many bytes. */
+size_t str_copy_plain(struct str s, size_t max, char *out);
 /* The index of @c in @s, or s.n where it is not there. */
 size_t str_find(struct str s, char c);
 /* @s without leading and trailing SP and HTAB (OWS, RFC 9110 5.6.3). */

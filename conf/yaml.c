@@ -14,8 +14,8 @@
  * two programs could read differently: NUL and other controls, text that is no UTF-8, tabs as
  * indentation, and line breaks that only YAML knows (a lone CR, NEL, LS, PS), which would put every
  * later line number out. Then libyaml turns the text into events and this file turns events into
- * nodes; it stops at the first syntax error, but goes on past what is only not in the subset, so that
- * all of that is told at once.
+ * nodes; it stops at the first syntax error, but goes on past what is only not in the subset, so
+ * that all of that is told at once.
  *
  * libyaml counts characters, diagnostics count bytes: a cursor walks along with the events and
  * translates. Events come nearly in order, so all translations together cost one pass.
@@ -357,7 +357,8 @@ static void open_document(struct parse *p, const yaml_event_t *e)
 		return;
 	}
 	if (e->data.document_start.version_directive ||
-	    e->data.document_start.tag_directives.start != e->data.document_start.tag_directives.end)
+	    e->data.document_start.tag_directives.start !=
+		    e->data.document_start.tag_directives.end)
 		diag_error(p->diags, at, "leave the line that starts with '%' out",
 			   "directives are not part of this language");
 }

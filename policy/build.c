@@ -534,7 +534,7 @@ static enum err write_sealed(int memfd, const char *block, size_t n)
 			return ERR_SYSTEM;
 		done += (size_t)wrote;
 	}
-	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+	if (fcntl(memfd, F_ADD_SEALS, POLICY_SEALS) < 0)
 		return ERR_SYSTEM;
 	return OK;
 }

@@ -48,7 +48,7 @@ struct build_rule {
 	size_t n_paths;
 	const struct addr_range *resolves_to;
 	size_t n_resolves_to;
-	uint32_t credential;		/* what build_credential_add() returned, or NO_CREDENTIAL */
+	uint32_t credential; /* what policy_build_credential() returned, or NO_CREDENTIAL */
 	bool has_foreign;
 	enum foreign foreign;
 	bool plaintext;

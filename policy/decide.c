@@ -45,7 +45,7 @@ static bool ranges_hold(const struct image *im, struct image_span s, const struc
 		int order = r[mid].net.family - a->family;
 
 		if (order == 0)
-			order = memcmp(r[mid].net.b, a->b, a->family == 4 ? 4 : 16);
+			order = memcmp(r[mid].net.b, a->b, addr_len(a));
 		if (order <= 0)
 			lo = mid + 1;
 		else
@@ -424,7 +424,7 @@ bool policy_resolve_ok(const struct policy *p, const struct facts *f, const stru
 /* False: it was the last address of its family. */
 static bool next_addr(struct addr *a)
 {
-	for (size_t i = a->family == 4 ? 4 : 16; i > 0; i--)
+	for (size_t i = addr_len(a); i > 0; i--)
 		if (++a->b[i - 1] != 0)
 			return true;
 	return false;

@@ -13,7 +13,5 @@
 #define DIGEST_HEX 64
 
 bool digest_sha256(const void *p, size_t n, uint8_t out[DIGEST_BYTES]);
-/* Lower case, NUL-ended. */
-void digest_hex(const uint8_t digest[DIGEST_BYTES], char out[DIGEST_HEX + 1]);
 
 #endif

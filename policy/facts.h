@@ -14,7 +14,7 @@ enum proto { PROTO_UNKNOWN = 0, PROTO_HTTPS = 1, PROTO_HTTP = 2, PROTO_TCP = 4 }
 /* A fact that is not known yet has its zero value. */
 struct facts {
 	struct str host;	/* canonical name (policy/name.h); none while unknown or @literal */
-	bool literal;		/* the box went to an address, not to a name: @addr is what it asked for */
+	bool literal; /* the box went to an address, not to a name: @addr is what it asked for */
 	struct addr addr;	/* the literal, or the address that the name was resolved to */
 	uint16_t port;
 	enum proto proto;
@@ -34,7 +34,7 @@ struct rule_ref {
 
 struct decision {
 	enum verdict verdict;
-	struct rule_ref rule;	/* what decided; for UNDECIDED the first rule that may still allow */
+	struct rule_ref rule; /* what decided; for UNDECIDED the first rule that may still allow */
 };
 
 #endif

@@ -12,11 +12,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "conf/hex.h"
 #include "policy/hosts.h"
 #include "policy/name.h"
 #include "policy/path.h"
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 const uint32_t image_item_size[SECTION_COUNT] = {
 	[SECTION_TEXT] = 1,
@@ -252,14 +251,10 @@ static bool check_buckets(const struct image *im)
 /* A field name as HTTP has it (RFC 9110 5.1), lower case. */
 static bool is_field_name(struct str s)
 {
-	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    !(c && strchr("!#$%&'*+-.^_`|~", c)))
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] != ascii_lower(s.p[i]))
 			return false;
-	}
-	return s.n > 0;
+	return str_is_token(s);
 }
 
 static bool check_pattern(const struct image *im, const struct image_pattern *p)
@@ -335,7 +330,7 @@ static enum err map_one(int memfd, struct image *out, uint8_t digest[DIGEST_BYTE
 	enum err e;
 
 	/* A descriptor that is no memfd has no seals at all. */
-	if (seals < 0 || (seals & SEALS) != SEALS)
+	if (seals < 0 || (seals & POLICY_SEALS) != POLICY_SEALS)
 		return ERR_SYNTAX;
 	if (fstat(memfd, &st) < 0)
 		return ERR_SYSTEM;
@@ -372,7 +367,7 @@ enum err policy_map(const int *memfds, size_t n, struct policy **out)
 		policy_free(p);
 		return e;
 	}
-	digest_hex(all, p->digest);
+	hex_text(all, DIGEST_BYTES, p->digest);
 	*out = p;
 	return OK;
 }

@@ -10,10 +10,10 @@
  * Theory of operation
  *
  * Text becomes a tree (conf/yaml.h), the tree becomes rules and credentials (load_rule.c,
- * load_credential.c), these are set against each other (load_pairs.c), and only if there was no error
- * anywhere are they handed to the builder, which writes the image. Each stage goes on past errors, so
- * that one reading tells all of them; a rule with an error is left out of what follows, so that it is
- * not told twice.
+ * load_credential.c), these are set against each other (load_pairs.c), and only if there was no
+ * error anywhere are they handed to the builder, which writes the image. Each stage goes on past
+ * errors, so that one reading tells all of them; a rule with an error is left out of what follows,
+ * so that it is not told twice.
  */
 
 struct policy_fields {

@@ -2,8 +2,8 @@
  *
  * Ownership   borrows the text and the environment for the call.
  * Blocking    writes to the memfd only; reads no other file.
- * Failure     false, and the reasons are in @diags, each with line, column, caret and advice; all of
- *             a file's errors at once. Warnings and notes may be there when it loads, too.
+ * Failure     false, and the reasons are in @diags, each with line, column, caret and advice; all
+ *             of a file's errors at once. Warnings and notes may be there when it loads, too.
  * Limits      POLICY_FILE_MAX bytes; conf/yaml.h bounds depth and nodes.
  * Tests       tests/unit/policy/test_load.c, tests/policy/{good,bad}, fuzz/fuzz_policy_load.c
  */
@@ -25,7 +25,8 @@ struct secret_bound {
 struct load_env {
 	const struct secret_bound *secrets;
 	size_t n_secrets;
-	bool secrets_known;	/* false (`policy check` without settings): bindings are not checked, a note says so */
+	/* False (`policy check` without settings): bindings are not checked, a note says so. */
+	bool secrets_known;
 };
 
 bool policy_load(struct str file, struct str text, const struct load_env *env, int memfd,

@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "policy/load_parts.h"
 #include "policy/pattern.h"
 
@@ -9,14 +7,13 @@ struct credential_fields {
 	const struct yaml_node *hosts;
 };
 
-static const char *const kinds[] = { "bearer", "header", "basic", NULL };
-static const char *const foreigns[] = { "strip", "refuse", "keep", NULL };
-
-static bool is_token_byte(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
-}
+static const char *const kinds[] = {
+	[CREDENTIAL_BEARER] = "bearer", [CREDENTIAL_HEADER] = "header", [CREDENTIAL_BASIC] = "basic",
+	NULL
+};
+const char *const load_foreigns[] = {
+	[FOREIGN_STRIP] = "strip", [FOREIGN_REFUSE] = "refuse", [FOREIGN_KEEP] = "keep", NULL
+};
 
 /* Fields that carry the message itself (RFC 9110 7.6.1, 7.2; RFC 9112 6), never a credential. */
 static const char *check_header(struct str name)
@@ -25,9 +22,8 @@ static const char *check_header(struct str name)
 					       "keep-alive", "proxy-connection", "te", "trailer",
 					       "transfer-encoding", "upgrade", "content-encoding" };
 
-	for (size_t i = 0; i < name.n; i++)
-		if (!is_token_byte(name.p[i]))
-			return "a byte that no field name has (RFC 9110 5.1)";
+	if (!str_is_token(name))
+		return "a byte that no field name has (RFC 9110 5.1)";
 	for (size_t i = 0; i < sizeof(framing) / sizeof(*framing); i++)
 		if (str_eq_nocase(name, str_of(framing[i])))
 			return "this field belongs to the connection, it cannot be a credential";
@@ -80,7 +76,7 @@ static const struct schema_row rows[] = {
 	  .max = 256, .check = check_user, .help = "kind basic: the user's name" },
 	{ .key = "foreign", .type = SCHEMA_CHOICE, .offset = offsetof(struct credential_fields,
 								      foreign),
-	  .choices = foreigns, .initial = "strip",
+	  .choices = load_foreigns, .initial = "strip",
 	  .help = "what is done with credentials that the box brings itself" },
 	{ .key = "ports", .type = SCHEMA_LATER,
 	 .help = "narrow the rules that use the credential" },
@@ -189,8 +185,8 @@ void load_credential(struct load *l, const struct yaml_node *name, struct load_c
 	out->b = (struct build_credential){
 		.name = name->text,
 		.secret = f.secret,
-		.kind = f.kind == 0 ? CREDENTIAL_BEARER : f.kind == 1 ? CREDENTIAL_HEADER : CREDENTIAL_BASIC,
-		.foreign = f.foreign == 0 ? FOREIGN_STRIP : f.foreign == 1 ? FOREIGN_REFUSE : FOREIGN_KEEP,
+		.kind = (enum credential_kind)f.kind,
+		.foreign = (enum foreign)f.foreign,
 		.header = f.kind == CREDENTIAL_HEADER ? lowered(l, f.header) : STR("authorization"),
 		.format = f.kind != CREDENTIAL_HEADER ? STR("") : f.format.n ? f.format : STR("{}"),
 		.user = f.user,

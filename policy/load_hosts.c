@@ -82,7 +82,7 @@ static void judge_name(struct str base, enum name_result r, struct wrong *w)
 			 "an address goes into \"addresses\", as four decimal numbers");
 }
 
-/* @name: a canonical name that ends in a NUL. A suffix that the list does not know counts as one. */
+/* @name: canonical, and ends in a NUL. A suffix that the list does not know counts as one. */
 static bool is_public_suffix(struct str name)
 {
 	return psl_is_public_suffix2(psl_builtin(), name.p, PSL_TYPE_ANY) != 0;

@@ -7,12 +7,12 @@
 /*
  * Theory of operation
  *
- * Rules are set against each other to find what their author cannot have meant: two allow rules that
- * may both match one request and differ in what is done with it (error), an allow rule that a deny
- * rule covers whole (warning), and an allow and a deny rule that overlap (note).
+ * Rules are set against each other to find what their author cannot have meant: two allow rules
+ * that may both match one request and differ in what is done with it (error), an allow rule that a
+ * deny rule covers whole (warning), and an allow and a deny rule that overlap (note).
  *
- * Two host patterns overlap only if one stands at the other or above it in the tree of names. So all
- * patterns go into one hash table, and each pattern looks upwards from where it stands: a few
+ * Two host patterns overlap only if one stands at the other or above it in the tree of names. So
+ * all patterns go into one hash table, and each pattern looks upwards from where it stands: a few
  * look-ups a pattern, however many there are. What it finds is compared in full.
  *
  * Rules by address are few and are compared each with each.
@@ -318,7 +318,8 @@ static void find(struct pairs *p, size_t rule, struct str pattern)
 		if (!str_eq(e->pattern, pattern))
 			continue;
 		for (size_t i = 0; !other->b.deny && i < other->b.n_ports; i++)
-			p->ports += (uint64_t)(other->b.ports[i].last - other->b.ports[i].first) + 1;
+			p->ports +=
+				(uint64_t)(other->b.ports[i].last - other->b.ports[i].first) + 1;
 		if (e->rule == rule || p->seen[e->rule] == rule + 1)
 			continue;
 		p->seen[e->rule] = (uint32_t)rule + 1;

@@ -64,6 +64,9 @@ struct hosts_rules {
 	bool any_host, any_tenant;
 };
 
+/* The words of "foreign", in the order of enum foreign. */
+extern const char *const load_foreigns[];
+
 /* May this be the id of a rule, the name of a credential or of a secret? NULL, or why not. */
 const char *load_check_id(struct str id);
 void load_hosts(struct load *l, const struct yaml_node *list, struct hosts_rules rules,

@@ -14,7 +14,6 @@ struct rule_fields {
 };
 
 static const char *const protocols[] = { "https", "http", NULL };
-static const char *const foreigns[] = { "strip", "refuse", "keep", NULL };
 
 #define FIELD(key_, type_, member, ...)                                                           \
 	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct rule_fields, member), \
@@ -39,7 +38,7 @@ static const struct schema_row allow_rows[] = {
 	MATCHERS,
 	FIELD("resolves_to", TEXTS, resolves_to, .help = "ranges that the name may resolve into"),
 	FIELD("credential", TEXT, credential, .help = "what is put on the request"),
-	FIELD("foreign", CHOICE, foreign, .choices = foreigns,
+	FIELD("foreign", CHOICE, foreign, .choices = load_foreigns,
 	      .help = "what is done with credentials that the box brings itself"),
 	FIELD("plaintext", BOOL, plaintext, .help = "the credential may go over plain HTTP"),
 	FIELD("any_host", BOOL, any_host, .help = "lets \"**\" stand in hosts"),
@@ -54,13 +53,8 @@ const char *load_check_id(struct str id)
 {
 	if (id.n > LOAD_ID_MAX)
 		return "longer than 64 bytes";
-	for (size_t i = 0; i < id.n; i++) {
-		char c = id.p[i];
-		bool word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-
-		if (!word && (i == 0 || (c != '_' && c != '.' && c != '-')))
-			return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
-	}
+	if (id.n && !str_is_id(id))
+		return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
 	if (str_eq(id, STR("default")))
 		return "\"default\" is what decides when no rule does";
 	return id.n ? NULL : "empty";
@@ -354,7 +348,7 @@ void load_rule(struct load *l, const struct yaml_node *node, bool deny, struct l
 	if (!deny || says_protocol)
 		r->b.protos = f.protocol == 1 ? PROTO_HTTP : PROTO_HTTPS;
 	r->b.has_foreign = foreign != NULL && !deny;
-	r->b.foreign = f.foreign == 0 ? FOREIGN_STRIP : f.foreign == 1 ? FOREIGN_REFUSE : FOREIGN_KEEP;
+	r->b.foreign = (enum foreign)f.foreign;
 	r->b.plaintext = f.plaintext;
 	if (l->diags->errors == before)
 		check_matchers(l, node, &f, deny);

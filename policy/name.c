@@ -1,7 +1,5 @@
 #include "policy/name.h"
 
-#define LABEL_MAX 63
-
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -49,7 +47,7 @@ static enum name_result check_label(struct str label)
 			return (unsigned char)label.p[i] > 0x7f ? NAME_UNICODE : NAME_BYTE;
 	if (label.p[0] == '-' || label.p[label.n - 1] == '-')
 		return NAME_LABEL;
-	return label.n > LABEL_MAX ? NAME_LONG : NAME_OK;
+	return label.n > NAME_LABEL_MAX ? NAME_LONG : NAME_OK;
 }
 
 static enum name_result check_labels(struct str name)

@@ -15,6 +15,7 @@
 #include "conf/addr.h"
 
 #define NAME_MAX_LEN 253
+#define NAME_LABEL_MAX 63	/* RFC 1035 2.3.4 */
 
 enum name_result {
 	NAME_OK,

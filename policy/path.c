@@ -10,13 +10,7 @@
  */
 #include "policy/path.h"
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = ascii_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+#include "conf/hex.h"
 
 /* The byte that the escape at @at stands for, or -1 where there is no whole escape. */
 static int escape_value(struct str s, size_t at)

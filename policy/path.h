@@ -23,8 +23,8 @@
 
 enum path_result {
 	PATH_OK,
-	PATH_AMBIGUOUS,		/* servers disagree on what it names */
-	PATH_BAD,		/* no path at all: no '/' first, or SP, '?', '#' in it; over the limit */
+	PATH_AMBIGUOUS, /* servers disagree on what it names */
+	PATH_BAD, /* no path at all: no '/' first, or SP, '?', '#' in it; over the limit */
 };
 
 /* @raw: path without query and fragment. @out is appended to, where OK. @why: static text where

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "conf/hex.h"
 #include "policy/path.h"
 
 /*
@@ -9,8 +10,8 @@
  *
  * Two patterns have a path in common when they can be walked to their ends together, each step
  * taking the same segment (or character) from both; a star may take one more or be done. The states
- * are pairs of positions. Row by row, reach[j] says whether (i, j) can be come to: once for segments,
- * where '**' is the star, and inside two segments once for characters, where '*' is.
+ * are pairs of positions. Row by row, reach[j] says whether (i, j) can be come to: once for
+ * segments, where '**' is the star, and inside two segments once for characters, where '*' is.
  */
 
 #define PLAIN_STAR '\x01'
@@ -76,11 +77,6 @@ static bool segment_overlaps(struct str a, struct str b, uint64_t *work)
 	return both;
 }
 
-static unsigned hex_value(char c)
-{
-	return c <= '9' ? (unsigned)(c - '0') : (unsigned)(ascii_lower(c) - 'a') + 10;
-}
-
 /* Escapes and the characters that they stand for are one to path_match(): each becomes its byte, a
  * star that is only a character one that stands for nothing else. */
 static size_t decode(struct str pattern, char *out)
@@ -91,7 +87,7 @@ static size_t decode(struct str pattern, char *out)
 		char c = pattern.p[i];
 
 		if (c == '%' && pattern.n - i >= 3) {
-			c = (char)(hex_value(pattern.p[i + 1]) << 4 | hex_value(pattern.p[i + 2]));
+			c = (char)(hex_value(pattern.p[i + 1]) * 16 + hex_value(pattern.p[i + 2]));
 			c = c == '*' ? PLAIN_STAR : c;
 			i += 2;
 		}
@@ -100,7 +96,7 @@ static size_t decode(struct str pattern, char *out)
 	return n;
 }
 
-/* The pattern's segments, and behind them the bytes that they point into. NULL when memory ran out. */
+/* The pattern's segments, behind them the bytes that they point into. NULL when memory ran out. */
 static struct str *split(struct str pattern, size_t *n)
 {
 	size_t slashes = 1;

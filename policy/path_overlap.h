@@ -4,7 +4,8 @@
  *
  * Ownership   borrows.       Blocking  never.
  * Failure     none. Out of memory: path_overlaps() says true, the answer that hides nothing.
- * Cost        path_overlaps() is the product of both lengths at most, and adds what it did to *work.
+ * Cost        path_overlaps() is the product of both lengths at most, and adds what it did to
+ *             *work.
  * Tests       tests/unit/policy/test_path_overlap.c
  */
 #ifndef POLICY_PATH_OVERLAP_H

@@ -30,6 +30,9 @@
 #define POLICY_DIGEST_HEX 64
 #define POLICY_PORTS_MAX 1024		/* ports one rule, or one name, may have */
 
+/* What an image's memfd is sealed against (fcntl(2)): nothing of it changes any more. */
+#define POLICY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
 struct policy;
 
 must_use enum err policy_map(const int *memfds, size_t n, struct policy **out);
@@ -76,7 +79,8 @@ struct credential_info {
 uint32_t policy_credentials(const struct policy *p, uint16_t image);
 struct credential_info policy_credential(const struct policy *p, uint16_t image, uint32_t index);
 /* May the credential's value go to this host? (its own hosts list; the rule was matched before) */
-bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index, struct str host);
+bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t index,
+			     struct str host);
 
 /* Is there a path rule that could apply to this host? Then an ambiguous path is refused. */
 bool policy_has_paths(const struct policy *p, struct str host);
@@ -97,7 +101,9 @@ bool policy_resolve_ok(const struct policy *p, const struct facts *f, const stru
 
 /* For explain: one rule's answer to the facts, matcher by matcher. */
 enum answer { ANSWER_NO, ANSWER_UNKNOWN, ANSWER_YES };
-enum matcher { MATCH_HOST, MATCH_ADDRESS, MATCH_PORT, MATCH_PROTO, MATCH_METHOD, MATCH_PATH, MATCH_COUNT };
+enum matcher {
+	MATCH_HOST, MATCH_ADDRESS, MATCH_PORT, MATCH_PROTO, MATCH_METHOD, MATCH_PATH, MATCH_COUNT
+};
 const char *matcher_name(enum matcher m);
 
 struct rule_answer {
@@ -107,6 +113,7 @@ struct rule_answer {
 
 size_t policy_images(const struct policy *p);
 uint32_t policy_rules(const struct policy *p, uint16_t image);
-struct rule_answer policy_ask_rule(const struct policy *p, struct rule_ref ref, const struct facts *f);
+struct rule_answer policy_ask_rule(const struct policy *p, struct rule_ref ref,
+				   const struct facts *f);
 
 #endif

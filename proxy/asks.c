@@ -12,10 +12,10 @@
  * A descriptor that nobody waits for is closed and its ticket handed back, whatever its id says.
  */
 #include "proxy/worker.h"
+#include "sandbox/channel.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define ASK_RESOLVE_MS 15000
 #define ASK_LEASE_MS 5000
@@ -379,8 +379,7 @@ static bool kind_of(uint16_t type, const void *msg, enum ask_kind *kind, ask_id 
 
 static void throw_away(struct worker *w, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	if (type == MSG_DIALED)
 		hang_up(w, ((const struct msg_dialed *)msg)->ticket);
 }

@@ -2,18 +2,23 @@
 
 #include <stdio.h>
 
-#define RULE_AT_MAX 512
+#include "proxy/worker.h"
 
-static void put_place(struct record *r, const struct rule_info *rule)
+#define FILE_SHOWN_MAX 496	/* with ":4294967295" within the field's 512 bytes */
+
+void audit_rule(struct record *r, const struct rule_info *rule)
 {
-	char at[RULE_AT_MAX];
-	int n;
+	char at[FILE_SHOWN_MAX + 16];
+	struct str file = rule->file;
 
+	record_str(r, REC_rule, rule->id);
 	if (rule->line == 0)
 		return;
-	n = snprintf(at, sizeof(at), "%.*s:%u", STR_ARG(rule->file), rule->line);
-	if (n > 0)
-		record_str(r, REC_rule_at, str_of(at));
+	/* Of a path too long the end is kept: the file's name, and the line behind it. */
+	if (file.n > FILE_SHOWN_MAX)
+		file = str_from(file, file.n - FILE_SHOWN_MAX);
+	snprintf(at, sizeof(at), "%.*s:%u", STR_ARG(file), rule->line);
+	record_str(r, REC_rule_at, str_of(at));
 }
 
 void audit_decision(struct record *r, const struct policy *p, struct decision d)
@@ -21,8 +26,7 @@ void audit_decision(struct record *r, const struct policy *p, struct decision d)
 	struct rule_info rule = policy_rule(p, d.rule);
 
 	record_str(r, REC_verdict, d.verdict == VERDICT_DENY ? STR("deny") : STR("allow"));
-	record_str(r, REC_rule, rule.id);
-	put_place(r, &rule);
+	audit_rule(r, &rule);
 	record_str(r, REC_reason, rule.reason);
 }
 

@@ -2,16 +2,21 @@
  *
  * Ownership   the record is the caller's; texts are copied into it.
  * Blocking    never.
- * Failure     audit_decision() is sticky in the record; audit_commit() says what record_commit()
- *             says, and ERR_FULL or ERR_DENIED mean: what is not on record does not happen.
+ * Failure     audit_rule() and audit_decision() are sticky in the record; audit_commit() says what
+ *             record_commit() says, and ERR_FULL or ERR_DENIED mean: what is not on record does
+ *             not happen.
  * Tests       tests/unit/proxy/test_audit.c
  */
 #ifndef PROXY_AUDIT_H
 #define PROXY_AUDIT_H
 
+#include "policy/policy.h"
 #include "proxy/record.h"
-#include "proxy/worker.h"
 
+struct worker;
+
+/* Fields rule and rule_at (file:line; not there for the default, which stands in no file). */
+void audit_rule(struct record *r, const struct rule_info *rule);
 /* Fields verdict, rule, rule_at and reason. Undecided is "allow": the step went on, and the first
  * rule that may still allow stands for it. */
 void audit_decision(struct record *r, const struct policy *p, struct decision d);

@@ -10,26 +10,23 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "broker/ca.h"
 #include "proxy/broker_service.h"
+#include "proxy/clock.h"
 #include "proxy/role.h"
+#include "sandbox/channel.h"
 
 #define SECURE_HEAP_BYTES (1u << 20)	/* a power of two; a CA's key takes some hundred bytes */
 #define SECURE_HEAP_LEAST 64
-#define PEM_MAX 8192
 
 static const struct role_program program;
 static uint32_t secrets_to_come;
 
 static uint64_t now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec;
+	return clock_ms() / 1000;
 }
 
 /* A CA and a leaf that nobody gets. */
@@ -42,7 +39,7 @@ static bool rehearse(void)
 	struct buf out;
 	bool ok;
 
-	buf_init(&out, 2 * PEM_MAX);
+	buf_init(&out, 2 * MSG_PEM_MAX);
 	ok = n > 0 && ca_new(STR("rehearsal"), &ca) == OK && ca_pem(ca, &out) == OK &&
 	     ca_leaf(ca, STR("rehearsal.test"), str_n((const char *)spki, (size_t)n), &out) == OK;
 	buf_free(&out);
@@ -64,8 +61,8 @@ static void start(struct role_env *env, const struct msg_broker_start *m, const 
 		role_fatal(&program, "no locked memory for private keys");
 	if (!rehearse())
 		role_fatal(&program, "cannot sign certificates");
-	if (m->secrets > SECRETS_MAX)
-		role_fatal(&program, "%u secrets (at most %u)", m->secrets, SECRETS_MAX);
+	if (m->secrets > MSG_SECRETS_MAX)
+		role_fatal(&program, "%u secrets (at most %u)", m->secrets, MSG_SECRETS_MAX);
 	if (ring_open_writer(&ring_fds, &ring) != OK)
 		role_fatal(&program, "cannot use the ring for its records");
 	env->state = broker_new(env->base, ring, now);
@@ -108,11 +105,10 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	struct buf pem;
 
 	if (type != MSG_SANDBOX) {
-		for (size_t i = 0; i < n_fds; i++)
-			close(fds[i]);
+		channel_close_fds(fds, n_fds);
 		return;
 	}
-	buf_init(&pem, PEM_MAX);
+	buf_init(&pem, MSG_PEM_MAX);
 	if (broker_sandbox(env->state, m, fds, n_fds, &pem) != OK)
 		buf_free(&pem);
 	ca = (struct msg_sandbox_ca){ m->sandbox, buf_str(&pem) };

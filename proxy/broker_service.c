@@ -31,13 +31,14 @@
 #include "broker/ca.h"
 #include "broker/credential.h"
 #include "policy/policy.h"
+#include "proxy/audit.h"
 #include "proxy/grant.h"
 #include "proxy/leaf_cache.h"
+#include "proxy/messages.h"
 #include "proxy/record.h"
 #include "proxy/tickets.h"
 #include "sandbox/channel.h"
 
-#define DER_MAX 4096		/* what a MSG_LEAF_IS takes */
 
 /* What one sandbox did in the second that runs. */
 struct second {
@@ -105,19 +106,6 @@ static const char *event_name(enum grant_status status)
 	return status == GRANT_OK ? "granted" : status == GRANT_UNAVAILABLE ? "failed" : "refused";
 }
 
-static void put_rule(struct record *r, const struct rule_info *rule)
-{
-	struct buf at;
-
-	record_str(r, REC_rule, rule->id);
-	if (rule->line == 0)
-		return;
-	buf_init(&at, MSG_PATH_MAX + 16);
-	buf_printf(&at, "%.*s:%u", STR_ARG(rule->file), rule->line);
-	record_str(r, REC_rule_at, buf_str(&at));
-	buf_free(&at);
-}
-
 static enum err write_record(struct sandbox *s, const struct grant *g)
 {
 	struct record *r = &s->broker->record;
@@ -133,7 +121,7 @@ static enum err write_record(struct sandbox *s, const struct grant *g)
 		record_str(r, REC_address, str_of(addr_format(&g->ticket->addr, room)));
 		record_u64(r, REC_port, g->ticket->port);
 	}
-	put_rule(r, &g->rule);
+	audit_rule(r, &g->rule);
 	record_str(r, REC_policy, policy_digest(s->policy));
 	record_str(r, REC_reason, str_of(g->why));
 	if (s->second.suppressed)
@@ -292,7 +280,7 @@ static void on_leaf(struct sandbox *s, const struct msg_leaf *m)
 	uint64_t now = s->broker->now();
 	struct buf der;
 
-	buf_init(&der, DER_MAX);
+	buf_init(&der, MSG_DER_MAX);
 	if (s->spki.n && leaf_name_ok(m) && leaf_wanted(s, m)) {
 		is.leaf = leaf_cache_find(s->leaves, m->name, now);
 		if (is.leaf.n == 0 && ca_leaf(s->ca, m->name, buf_str(&s->spki), &der) == OK) {
@@ -403,8 +391,8 @@ static enum err prepare_sandbox(struct sandbox *s, const struct msg_sandbox *m, 
 	if (e)
 		return e;
 	buf_init(&s->name, MSG_SANDBOX_NAME_MAX);
-	buf_init(&s->spki, DER_MAX);
-	buf_init(&s->ca_der, DER_MAX);
+	buf_init(&s->spki, MSG_DER_MAX);
+	buf_init(&s->ca_der, MSG_DER_MAX);
 	buf_put_str(&s->name, m->name);
 	e = ca_der(s->ca, &s->ca_der);
 	if (e)
@@ -424,12 +412,6 @@ static void end_number(struct broker *b, uint32_t number)
 	}
 }
 
-static void close_all(const int *fds, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, const int *fds, size_t n_fds,
 			struct buf *pem)
 {
@@ -445,9 +427,9 @@ enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, const int
 		e = prepare_sandbox(s, m, policies, n_policies);
 	if (!e)
 		e = ca_pem(s->ca, pem);
-	close_all(policies, n_policies);
+	channel_close_fds(policies, n_policies);
 	if (e) {
-		close_all(fds, FD_SANDBOX_POLICY);
+		channel_close_fds(fds, FD_SANDBOX_POLICY);
 		goto out;
 	}
 	s->broker = b;

@@ -65,18 +65,6 @@ static const char *read_authority(struct str authority, uint16_t port_default,
 	return read_host(host, parts, f);
 }
 
-static bool is_token(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++) {
-		char c = ascii_lower(s.p[i]);
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    !strchr("!#$%&'*+-.^_`|~", c))
-			return false;
-	}
-	return s.n > 0;
-}
-
 static const char *read_path(struct str rest, struct request_text *parts, struct facts *f)
 {
 	const char *why = NULL;
@@ -105,7 +93,7 @@ static const char *read_url(struct str method, struct str url, struct request_te
 	size_t end;
 	const char *wrong;
 
-	if (!is_token(method))
+	if (!str_is_token(method))
 		return "the method is no token (RFC 9110 5.6.2)";
 	f->proto = str_starts(url, STR("https://")) ? PROTO_HTTPS
 		 : str_starts(url, STR("http://")) ? PROTO_HTTP : PROTO_UNKNOWN;

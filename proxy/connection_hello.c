@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "proxy/clock.h"
 #include "proxy/connection.h"
 #include "proxy/connections.h"
 

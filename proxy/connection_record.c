@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "proxy/audit.h"
 #include "proxy/clock.h"
 #include "proxy/connection.h"

@@ -5,10 +5,10 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conf/buf.h"
+#include "proxy/clock.h"
 
 struct attempt {
 	struct dial *dial;
@@ -28,14 +28,6 @@ struct dial {
 	struct buf text;
 	uint64_t since;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* Families by turns, IPv6 first (RFC 8305 4). */
 static void interleave(struct dial *d)
@@ -111,7 +103,7 @@ static void finish(struct dial *d, enum dial_status status, struct attempt *winn
 		winner->writable = NULL;
 		winner->fd = -1;
 	}
-	r.ms = (uint32_t)(now_ms() - d->since);
+	r.ms = (uint32_t)(clock_ms() - d->since);
 	r.attempts = str_n(attempts, d->text.n);
 	if (d->text.n)
 		memcpy(attempts, d->text.p, d->text.n);
@@ -263,7 +255,7 @@ struct dial *dial_start(struct event_base *base, const struct dial_order *order)
 		return NULL;
 	d->base = base;
 	d->order = *order;
-	d->since = now_ms();
+	d->since = clock_ms();
 	buf_init(&d->text, DIAL_ATTEMPTS_TEXT_MAX);
 	interleave(d);
 	for (size_t i = 0; i < d->n; i++) {

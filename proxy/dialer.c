@@ -1,27 +1,21 @@
 /* The dialer's program: what it is given at the start, and which sandboxes come. */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "proxy/dialer_service.h"
 #include "proxy/role.h"
+#include "sandbox/channel.h"
 #include "sandbox/ring.h"
 
 static struct ring *ring;
 
 static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds);
 
-static void close_all(int *fds, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	enum err e;
 
 	if (type != MSG_SANDBOX) {
-		close_all(fds, n_fds);
+		channel_close_fds(fds, n_fds);
 		return;
 	}
 	e = dialer_sandbox(env->state, msg, fds, n_fds);
@@ -45,7 +39,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	const char *why = "";
 
 	if (type != MSG_DIALER_START || n_fds != 3) {
-		close_all(fds, n_fds);
+		channel_close_fds(fds, n_fds);
 		return false;
 	}
 	if (ring_open_writer(&(struct ring_fds){ fds[0], fds[1], fds[2] }, &ring) != OK)

@@ -145,13 +145,6 @@ static void tell_broker(struct box *b, uint16_t type, const void *msg)
 
 /* ---- RESOLVE ---- */
 
-static size_t pack_addr(char *out, const struct addr *a)
-{
-	out[0] = (char)a->family;
-	memcpy(out + 1, a->b, sizeof(a->b));
-	return ADDR_PACKED;
-}
-
 /* Leaves in @out the addresses without objection, at most @max; *why is the last objection. */
 static size_t vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
 		  struct addr *out, size_t max, struct buf *why)
@@ -191,8 +184,8 @@ static void finish_resolve(struct box *b, uint32_t id, struct str name,
 	buf_init(&why, WHY_MAX);
 	n = vet(b, &f, a, good, MSG_ADDRS_MAX, &why);
 	for (size_t i = 0; i < n; i++)
-		m.addrs.n += pack_addr(packed + m.addrs.n, &good[i]);
-	m.addrs.p = packed;
+		addr_pack(&good[i], packed + i * ADDR_PACKED);
+	m.addrs = str_n(packed, n * ADDR_PACKED);
 	if (a->status == RESOLVE_OK && n == 0) {
 		m.status = RESOLVE_PROHIBITED;
 		m.why = buf_str(&why);
@@ -342,8 +335,9 @@ static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *
 
 	m->id = j->id;
 	m->resolve_ms = j->resolve_ms;
+	addr_pack(a, packed);
 	if (a->family)
-		m->addr = str_n(packed, pack_addr(packed, a));
+		m->addr = str_n(packed, sizeof(packed));
 	if (record_dial(j, m, a) != OK)
 		m->status = DIAL_FAILED;
 	if (m->status == DIAL_OK) {
@@ -503,8 +497,7 @@ static void on_broker_message(void *arg, uint16_t type, const void *msg, int *fd
 	(void)arg;
 	(void)type;
 	(void)msg;
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 }
 
 static void on_broker_closed(void *arg, const char *why)
@@ -596,9 +589,7 @@ enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds,
 	if (e == OK)
 		box_link(d, b);
 out:
-	for (size_t i = 0; i < n_fds; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	return e;
 }
 

@@ -14,8 +14,8 @@
 
 #include <stdio.h>
 
-#define HEADER_LEN 12
-#define LABEL_MAX 63
+#include "policy/name.h"
+
 #define WIRE_NAME_MAX 255
 #define CLASS_IN 1
 #define FLAG_QR 0x8000u
@@ -73,7 +73,7 @@ static bool skip_name(struct cursor *c)
 			skip(c, 1);
 			return !c->bad;
 		}
-		if (len > LABEL_MAX)
+		if (len > NAME_LABEL_MAX)
 			return false;
 		skip(c, len);
 	}
@@ -123,7 +123,7 @@ static bool get_name(struct cursor *c, struct name_text *t)
 	for (;;) {
 		unsigned len = get(c, 1);
 
-		if (c->bad || len > LABEL_MAX || c->at - start + len > WIRE_NAME_MAX)
+		if (c->bad || len > NAME_LABEL_MAX || c->at - start + len > WIRE_NAME_MAX)
 			return false;
 		if (len == 0)
 			return true;

@@ -1,5 +1,7 @@
 #include "proxy/dns_record.h"
 
+#include "proxy/worker.h"
+
 #define ANSWERS_TEXT_MAX 512
 
 static void put_answers(struct record *r, struct str packed)
@@ -9,9 +11,9 @@ static void put_answers(struct record *r, struct str packed)
 	buf_init(&text, ANSWERS_TEXT_MAX);
 	for (size_t i = 0; i + ADDR_PACKED <= packed.n; i += ADDR_PACKED) {
 		char shown[ADDR_TEXT_MAX];
-		struct addr a = { .family = (uint8_t)packed.p[i] };
+		struct addr a = { 0 };
 
-		memcpy(a.b, packed.p + i + 1, sizeof(a.b));
+		(void)addr_unpack(str_n(packed.p + i, ADDR_PACKED), &a);
 		buf_printf(&text, "%s%s", i ? " " : "", addr_format(&a, shown));
 	}
 	record_str(r, REC_answers, buf_str(&text));

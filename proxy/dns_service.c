@@ -24,10 +24,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conf/buf.h"
+#include "proxy/clock.h"
 #include "proxy/dns_judge.h"
 #include "proxy/dns_listen.h"
 #include "proxy/dns_record.h"
@@ -69,14 +69,6 @@ struct dns_service {
 	struct lookup *lookups[LOOKUP_BUCKETS];
 	unsigned waiting;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static void reply(struct dns_asker *asker, const struct dns_query *q, const struct dns_answer *a)
 {
@@ -378,7 +370,7 @@ static void answer_question(struct lookup *l, struct question *q)
 	struct dns_service *s = l->service;
 	struct dns_answer a = upstream_answer(l, &q->query);
 	struct dns_event e = { .decision = q->decision, .resolved = &l->resolved,
-			       .ms = now_ms() - q->since };
+			       .ms = clock_ms() - q->since };
 
 	if (l->resolved.status == RESOLVE_DENIED) {
 		fail_question(s, q->asker, &q->query, CAUSE_DIALER, q->decision);
@@ -491,7 +483,7 @@ static void resolve(struct dns_service *s, struct dns_asker *asker, const struct
 	waiting->asker = asker;
 	waiting->query = *q;
 	waiting->decision = decision;
-	waiting->since = now_ms();
+	waiting->since = clock_ms();
 	*l->last = waiting;
 	l->last = &waiting->next;
 	s->waiting++;

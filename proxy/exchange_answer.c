@@ -5,7 +5,6 @@
  * gateway). Where a credential was put on, fields, trailers and body are searched for it
  * (broker/scrub.h); an answer in a coding cannot be searched and is refused.
  */
-#include <stdio.h>
 
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"

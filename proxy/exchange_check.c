@@ -5,7 +5,6 @@
  * connection's is the one that is used. Its path is judged in one reading (policy/path.h), and that
  * reading is what goes to the origin.
  */
-#include <stdio.h>
 
 #include "policy/name.h"
 #include "policy/path.h"

@@ -1,5 +1,7 @@
 #include "proxy/foreign.h"
 
+#include "conf/hex.h"
+
 #define KEY_MAX 64
 
 /* Lower case. "authorization" also where a placeholder would stand: putting on comes after. */
@@ -70,22 +72,14 @@ static const char *in_list(struct str name, const char *const *list, size_t n)
 	return NULL;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = ascii_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Percent escapes and '+' as servers decode them; one that is no escape stands for itself. */
 static struct str decode_key(struct str raw, char out[KEY_MAX])
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < raw.n && n < KEY_MAX; i++) {
-		int high = raw.p[i] == '%' && i + 2 < raw.n ? hex_digit(raw.p[i + 1]) : -1;
-		int low = high >= 0 ? hex_digit(raw.p[i + 2]) : -1;
+		int high = raw.p[i] == '%' && i + 2 < raw.n ? hex_value(raw.p[i + 1]) : -1;
+		int low = high >= 0 ? hex_value(raw.p[i + 2]) : -1;
 
 		if (low >= 0) {
 			out[n++] = (char)(high << 4 | low);

@@ -7,7 +7,7 @@
  *
  * Ownership   changes the fields and the query buffer given.       Blocking  never.
  * Failure     sticky in the buffer.
- * Limits      FOREIGN_TOLD_MAX names are told to @told; all are taken off.
+ * Limits      FOREIGN_TOLD_MAX names are told; all are taken off.
  * Tests       tests/unit/proxy/test_foreign.c
  */
 #ifndef PROXY_FOREIGN_H

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "conf/hex.h"
+
 /* Theory of operation
  *
  * The unit of reading is the line. take_line() looks for its LF with memchr() in the input only: a
@@ -477,14 +479,6 @@ static enum http1_event read_chunk_data(struct http1_parser *p, struct str *in)
 
 /* ---- chunks (RFC 9112 7.1) ---- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = ascii_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static void skip_ows(struct str *s)
 {
 	while (s->n && (s->p[0] == ' ' || s->p[0] == '\t'))
@@ -548,10 +542,10 @@ static bool chunk_line_valid(struct str line, uint64_t *size)
 	size_t n = 0;
 
 	*size = 0;
-	while (n < line.n && hex_digit(line.p[n]) >= 0) {
+	while (n < line.n && hex_value(line.p[n]) >= 0) {
 		if (n == CHUNK_DIGITS_MAX)
 			return false;
-		*size = *size << 4 | (uint64_t)hex_digit(line.p[n++]);
+		*size = *size << 4 | (uint64_t)hex_value(line.p[n++]);
 	}
 	return n > 0 && *size <= INT64_MAX && extensions_valid(str_from(line, n));
 }

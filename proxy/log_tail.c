@@ -13,13 +13,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/utf8.h"
 #include "proxy/log_read.h"
 #include "proxy/log_write.h"
 
@@ -31,25 +31,6 @@
 #define PLAIN "\033[0m"
 
 /* ---- escaping ---- */
-
-/* The character at the start of @s and its length (RFC 3629); 0 for what is none. */
-static size_t decode(struct str s, uint32_t *c)
-{
-	const unsigned char *b = (const unsigned char *)s.p;
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3
-		 : b[0] < 0xf5 ? 4 : 0;
-
-	if (n == 0 || n > s.n)
-		return 0;
-	*c = n == 1 ? b[0] : b[0] & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((b[i] & 0xc0) != 0x80)
-			return 0;
-		*c = *c << 6 | (b[i] & 0x3f);
-	}
-	return *c < least[n] || *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000) ? 0 : n;
-}
 
 /* Unicode Standard Annex 9: the marks that change direction; and the two separators of lines. */
 static bool is_safe(uint32_t c)
@@ -64,7 +45,7 @@ void log_tail_escape(struct str text, struct buf *out)
 {
 	while (text.n) {
 		uint32_t c = 0xfffd;
-		size_t n = decode(text, &c);
+		size_t n = utf8_next(text, &c);
 
 		if (n && is_safe(c))
 			buf_put(out, text.p, n);

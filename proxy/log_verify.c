@@ -1,18 +1,16 @@
 #include "proxy/log_verify.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "conf/hex.h"
+#include "policy/digest.h"
 #include "proxy/log_read.h"
-
-#define HASH_BYTES 32
 
 static enum err wrong(struct log_verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -107,12 +105,11 @@ static enum err check_members(struct log_verdict *v, struct str line, const json
 
 static enum err hash_line(struct str line, char out[LOG_HASH_HEX + 1])
 {
-	unsigned char hash[HASH_BYTES];
+	uint8_t hash[DIGEST_BYTES];
 
-	if (!EVP_Digest(line.p, line.n, hash, NULL, EVP_sha256(), NULL))
+	if (!digest_sha256(line.p, line.n, hash))
 		return ERR_CRYPTO;
-	for (size_t i = 0; i < HASH_BYTES; i++)
-		snprintf(out + 2 * i, 3, "%02x", hash[i]);
+	hex_text(hash, DIGEST_BYTES, out);
 	return OK;
 }
 

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/hex.h"
 #include "conf/json.h"
 
 #define HASH_BYTES 32
@@ -80,8 +81,7 @@ static enum err hash_line(struct log_file *l, struct str line, char out[LOG_HASH
 	if (!EVP_DigestInit_ex(l->hashing, l->sha256, NULL) ||
 	    !EVP_DigestUpdate(l->hashing, line.p, line.n) || !EVP_DigestFinal_ex(l->hashing, hash, NULL))
 		return ERR_CRYPTO;
-	for (size_t i = 0; i < HASH_BYTES; i++)
-		snprintf(out + 2 * i, 3, "%02x", hash[i]);
+	hex_text(hash, HASH_BYTES, out);
 	return OK;
 }
 

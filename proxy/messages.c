@@ -9,8 +9,6 @@
 #define R ROLE_RECORDER
 
 #define TEXT_MAX 1024
-#define DER_MAX 4096
-#define PEM_MAX 8192
 #define ADDRS_MAX (MSG_ADDRS_MAX * ADDR_PACKED)
 #define PORTS_MAX (2 * 1024)
 #define POLICIES_MAX 16
@@ -63,7 +61,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_sandbox, STR, name, MSG_SANDBOX_NAME_MAX) }),
 	ROW(SANDBOX_CA, B, S, PHASE_RUN, msg_sandbox_ca, .fields = {
 		F(struct msg_sandbox_ca, U32, sandbox, 0),
-		F(struct msg_sandbox_ca, STR, pem, PEM_MAX) }),
+		F(struct msg_sandbox_ca, STR, pem, MSG_PEM_MAX) }),
 	ROW(SECRET, S, B, PHASE_START, msg_secret, FDS(1, 1), .fields = {
 		F(struct msg_secret, STR, name, TEXT_MAX),
 		F(struct msg_secret, U8, source, 0),
@@ -120,7 +118,7 @@ const struct message_row exeat_messages[] = {
 	ROW(HANGUP, W, D, PHASE_RUN, msg_hangup, .fields = { F(struct msg_hangup, U64, ticket, 0) }),
 
 	ROW(PUBKEY, W, B, PHASE_RUN, msg_pubkey, .once = true, .fields = {
-		F(struct msg_pubkey, STR, spki, DER_MAX) }),
+		F(struct msg_pubkey, STR, spki, MSG_DER_MAX) }),
 	ROW(LEAF, W, B, PHASE_RUN, msg_leaf, .fields = {
 		F(struct msg_leaf, U32, id, 0),
 		F(struct msg_leaf, STR, name, MSG_NAME_MAX),
@@ -128,8 +126,8 @@ const struct message_row exeat_messages[] = {
 	ROW(LEAF_IS, B, W, PHASE_RUN, msg_leaf_is, .fields = {
 		F(struct msg_leaf_is, U32, id, 0),
 		F(struct msg_leaf_is, U8, ok, 0),
-		F(struct msg_leaf_is, STR, leaf, DER_MAX),
-		F(struct msg_leaf_is, STR, ca, DER_MAX) }),
+		F(struct msg_leaf_is, STR, leaf, MSG_DER_MAX),
+		F(struct msg_leaf_is, STR, ca, MSG_DER_MAX) }),
 	ROW(GRANT, W, B, PHASE_RUN, msg_grant, .fields = {
 		F(struct msg_grant, U32, id, 0),
 		F(struct msg_grant, U64, ticket, 0),

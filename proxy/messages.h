@@ -63,6 +63,9 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER /* dialer: to broker; broker: to dial
 #define MSG_NAME_MAX 253
 #define MSG_SANDBOX_NAME_MAX 64
 #define MSG_PATH_MAX 4096
+#define MSG_DER_MAX 4096		/* a certificate, a public key */
+#define MSG_PEM_MAX 8192
+#define MSG_SECRETS_MAX 256		/* of all sandboxes together */
 #define MSG_URL_PATH_MAX 32768
 #define MSG_ADDRS_MAX 16		/* addresses of one answer that are passed on */
 

@@ -7,6 +7,7 @@
 #include "conf/arena.h"
 #include "policy/load.h"
 #include "proxy/role.h"
+#include "sandbox/channel.h"
 
 /*
  * Theory of operation
@@ -146,8 +147,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 {
 	(void)type;
 	(void)msg;
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	event_base_loopbreak(env->base);
 }
 

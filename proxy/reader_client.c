@@ -17,12 +17,12 @@
 
 #include "conf/arena.h"
 #include "policy/load.h"
+#include "policy/policy.h"
 #include "proxy/messages.h"
 #include "sandbox/channel.h"
 #include "sandbox/spawn.h"
 
 #define EXIT_WAIT_MS 2000
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 struct work {
 	const char *file;
@@ -115,8 +115,7 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 {
 	struct work *w = arg;
 
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	if (type != MSG_READ_DONE)
 		return;
 	w->done = *(const struct msg_read_done *)msg;
@@ -196,7 +195,7 @@ static bool judge(const struct work *w, bool ran, bool clean, int memfd)
 	if (!w->done.ok)
 		return fail(w->file, "does not load: %u error%s", w->done.errors,
 			    w->done.errors == 1 ? "" : "s");
-	if (seals < 0 || (seals & SEALS) != SEALS)
+	if (seals < 0 || (seals & POLICY_SEALS) != POLICY_SEALS)
 		return fail(w->file, "the reader left an image that can still be changed");
 	return true;
 }

@@ -17,11 +17,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "proxy/clock.h"
 #include "proxy/journal.h"
 #include "proxy/role.h"
+#include "sandbox/channel.h"
 
 #define RETRY_MS 1000
 #define LOCK_RETRY_MS 2
@@ -42,14 +42,6 @@ struct recorder {
 };
 
 static const struct role_program program;
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static void pump_in(struct recorder *r, uint64_t ms)
 {
@@ -105,7 +97,7 @@ static void answer_drains(struct recorder *r)
 
 static void pump(struct recorder *r)
 {
-	uint64_t now = now_ms(), due;
+	uint64_t now = clock_ms(), due;
 	bool more;
 	enum err e = journal_batch(r->journal, now, r->n_drains > 0, &more);
 
@@ -176,8 +168,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 		add_ring(r, msg, fds);
 		return;
 	}
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	channel_close_fds(fds, n_fds);
 	if (type != MSG_DRAIN)
 		return;
 	if (r->n_drains == DRAINS_MAX)
@@ -221,15 +212,15 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 static void on_end(struct role_env *env)
 {
 	struct recorder *r = env->state;
-	uint64_t until = now_ms() + LOCK_PATIENCE_MS;
+	uint64_t until = clock_ms() + LOCK_PATIENCE_MS;
 	bool more = true;
 
 	if (!r)
 		return;
 	while (more) {
-		enum err e = journal_batch(r->journal, now_ms(), true, &more);
+		enum err e = journal_batch(r->journal, clock_ms(), true, &more);
 
-		if (e == ERR_AGAIN && now_ms() < until)
+		if (e == ERR_AGAIN && clock_ms() < until)
 			more = poll(NULL, 0, LOCK_RETRY_MS) == 0;
 		else if (e)
 			break;

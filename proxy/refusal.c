@@ -48,11 +48,6 @@ const char *refusal_error(enum refusal_reason reason)
 	return rows[reason].error;
 }
 
-const char *refusal_title(enum refusal_reason reason)
-{
-	return rows[reason].title;
-}
-
 const char *refusal_retry(enum refusal_reason reason)
 {
 	static const char *const texts[] = {

@@ -86,7 +86,6 @@ unsigned refusal_status(enum refusal_reason reason);
 uint8_t refusal_alert(enum refusal_reason reason);
 const char *refusal_name(enum refusal_reason reason);	/* "connection-refused": with hyphens, as logged */
 const char *refusal_error(enum refusal_reason reason);	/* Proxy-Status error type */
-const char *refusal_title(enum refusal_reason reason);
 const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask" */
 /* The answer: fields (content-type, content-length, proxy-status, cache-control, retry-after where
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is

@@ -21,6 +21,7 @@
 #include "proxy/audit.h"
 #include "proxy/refusal.h"
 #include "proxy/tally.h"
+#include "proxy/worker.h"
 #include "sandbox/nflog.h"
 
 #define DATAGRAMS_PER_WAKEUP 32

@@ -1,8 +1,8 @@
 #include "proxy/resolver.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "proxy/clock.h"
 #include "proxy/resolver_query.h"
 
 #define BUCKETS 512
@@ -35,14 +35,6 @@ struct resolver {
 	struct underway *buckets[BUCKETS];
 	size_t n_underway;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- the operator's names: "name=ADDR,ADDR" ---- */
 
@@ -142,7 +134,7 @@ const struct resolver_answer *resolver_known(struct resolver *r, struct str name
 	for (size_t i = 0; i < r->n_fixed; i++)
 		if (str_eq(name_str(&r->fixed[i].name), name))
 			return &r->fixed[i].answer;
-	return resolver_cache_get(r->cache, name, now_ms());
+	return resolver_cache_get(r->cache, name, clock_ms());
 }
 
 static void on_answer(void *arg, const struct resolver_answer *a)
@@ -152,7 +144,7 @@ static void on_answer(void *arg, const struct resolver_answer *a)
 	struct resolver_answer told = *a;
 	struct resolver_wait *w;
 
-	resolver_cache_put(r->cache, name_str(&u->name), a, now_ms());
+	resolver_cache_put(r->cache, name_str(&u->name), a, clock_ms());
 	if (a->status != RESOLVE_OK)
 		told.ttl = RESOLVER_NEGATIVE_TTL;
 	else if (told.ttl < RESOLVER_TTL_MIN)

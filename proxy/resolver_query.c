@@ -15,7 +15,8 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "proxy/clock.h"
 
 #define SERVERS_TEXT_MAX 1024
 #define PORT_DNS 53
@@ -62,14 +63,6 @@ struct query {
 	struct event *timer;
 	struct half halves[FAMILIES];
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- c-ares on the loop ---- */
 
@@ -192,7 +185,7 @@ static void name_servers(struct resolver_net *n)
 	if (ares_get_servers_ports(n->channel, &list) != ARES_SUCCESS || !list)
 		return;
 	a.family = list->family == AF_INET6 ? 6 : 4;
-	memcpy(a.b, &list->addr, a.family == 6 ? 16 : 4);
+	memcpy(a.b, &list->addr, addr_len(&a));
 	port = list->udp_port ? list->udp_port : PORT_DNS;
 	for (s = list->next; s && more < UINT8_MAX; s = s->next)
 		more++;
@@ -265,7 +258,7 @@ static void add_addr(struct half *h, uint8_t family, const void *bytes, int ttl)
 	struct addr *a = &h->addrs[h->n++];
 
 	*a = (struct addr){ .family = family };
-	memcpy(a->b, bytes, family == 4 ? 4 : 16);
+	memcpy(a->b, bytes, addr_len(a));
 	if (h->n == 1 || (uint32_t)ttl < h->ttl)
 		h->ttl = ttl < 0 ? 0 : (uint32_t)ttl;
 }
@@ -325,7 +318,7 @@ static void call_back(struct query *q)
 
 	q->called = true;
 	event_del(q->timer);
-	a.ms = (uint32_t)(now_ms() - q->since);
+	a.ms = (uint32_t)(clock_ms() - q->since);
 	/* Neither family may crowd the other out. */
 	take_half(&a, v6, v4->n ? RESOLVER_ADDRS_MAX / 2 : RESOLVER_ADDRS_MAX);
 	take_half(&a, v4, RESOLVER_ADDRS_MAX - a.n);
@@ -415,7 +408,7 @@ enum err resolver_net_ask(struct resolver_net *n, struct str name, resolver_quer
 	q->net = n;
 	q->fn = fn;
 	q->arg = arg;
-	q->since = now_ms();
+	q->since = clock_ms();
 	q->name.n = (uint8_t)name.n;
 	memcpy(q->name.s, name.p, name.n);
 	q->halves[FAMILY_4].query = q->halves[FAMILY_6].query = q;

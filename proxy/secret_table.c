@@ -10,7 +10,7 @@ struct table_secret {
 };
 
 struct secret_table {
-	struct table_secret rows[SECRETS_MAX];
+	struct table_secret rows[MSG_SECRETS_MAX];
 	size_t n;
 };
 
@@ -45,7 +45,7 @@ enum err secret_table_read(struct secret_table *t, const struct msg_secret *m, i
 	if (secret_table_find(t, m->name))
 		return ERR_PROTOCOL;
 	*objection = "is one too many (at most 256)";
-	if (t->n == SECRETS_MAX)
+	if (t->n == MSG_SECRETS_MAX)
 		return ERR_FULL;
 	*objection = "cannot be kept: out of memory";
 	*row = (struct table_secret){ 0 };

@@ -4,7 +4,7 @@
  * Blocking    secret_table_read() as long as the source's descriptor does.
  * Failure     secret_table_read() says why in *objection (static text, no byte of the value); the name
  *             is then known without a value. ERR_FULL, ERR_PROTOCOL for a name that is there already.
- * Limits      SECRETS_MAX.
+ * Limits      MSG_SECRETS_MAX.
  * Tests       tests/unit/proxy/test_secret_table.c
  */
 #ifndef PROXY_SECRET_TABLE_H
@@ -12,8 +12,6 @@
 
 #include "broker/secret.h"
 #include "proxy/messages.h"
-
-#define SECRETS_MAX 256
 
 struct secret_table;
 

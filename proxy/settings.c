@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "conf/arena.h"
+#include "conf/hex.h"
 #include "conf/schema.h"
 #include "policy/digest.h"
 #include "policy/pattern.h"
+#include "proxy/messages.h"
 
 #define SETTINGS_FILE_MAX (1u << 20)
 #define SETTINGS_PATH_MAX 4096
@@ -18,7 +20,6 @@
 #define TRUST_MAX 64
 #define NAMES_MAX 128
 #define NAME_ADDRS_MAX 16
-#define SECRETS_MAX 256
 #define SECRETS_TEXT_MAX (48u << 10)
 #define WHOLE_PATH "write the whole path, from its /"
 
@@ -271,13 +272,8 @@ static const char *check_secret_name(struct str name)
 {
 	if (name.n == 0 || name.n > 64)
 		return "a name of 1 to 64 bytes";
-	for (size_t i = 0; i < name.n; i++) {
-		char c = name.p[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    (i == 0 || !strchr("_.-", c)))
-			return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
-	}
+	if (!str_is_id(name))
+		return "must be lower-case letters, digits, '_', '.' and '-', a letter or digit first";
 	return NULL;
 }
 
@@ -334,7 +330,7 @@ static void take_secrets(struct load *l, const struct yaml_node *map)
 	size_t n = schema_count(map) / 2, text = 0;
 	struct settings_secret *v = arena_take(&l->owned->arena, n, sizeof(*v));
 
-	if (!v || !map || over(l, map, "secrets", n, SECRETS_MAX))
+	if (!v || !map || over(l, map, "secrets", n, MSG_SECRETS_MAX))
 		return;
 	for (const struct yaml_node *key = map->first; key; key = key->next->next) {
 		struct settings_secret *s = &v[l->s->n_secrets++];
@@ -426,7 +422,7 @@ static bool digest_text(struct settings *s, struct str text)
 
 	if (!digest_sha256(text.p, text.n, digest))
 		return false;
-	digest_hex(digest, s->digest);
+	hex_text(digest, DIGEST_BYTES, s->digest);
 	return true;
 }
 

@@ -435,12 +435,6 @@ void stream_free(struct stream *s)
 	free(s);
 }
 
-void stream_set_wake(struct stream *s, stream_wake_fn *wake, void *arg)
-{
-	s->wake = wake;
-	s->arg = arg;
-}
-
 void stream_start_tls(struct stream *s, SSL *ssl)
 {
 	s->ssl = ssl;

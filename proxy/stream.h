@@ -45,8 +45,6 @@ enum stream_trouble {
 
 struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake, void *arg);
 void stream_free(struct stream *s);
-/* Who is woken: for a stream that goes from one owner to another. */
-void stream_set_wake(struct stream *s, stream_wake_fn *wake, void *arg);
 /* From here on the bytes go through @ssl. What was read so far must be in its BIO: it is dropped. */
 void stream_start_tls(struct stream *s, SSL *ssl);
 bool stream_handshaking(const struct stream *s);

@@ -49,21 +49,12 @@ static struct ticket **place(struct tickets *t, uint64_t number)
 	return at;
 }
 
-static bool unpack_addr(struct str packed, struct addr *out)
-{
-	if (packed.n != ADDR_PACKED || (packed.p[0] != 4 && packed.p[0] != 6))
-		return false;
-	*out = (struct addr){ .family = (uint8_t)packed.p[0] };
-	memcpy(out->b, packed.p + 1, packed.p[0] == 4 ? 4 : 16);
-	return true;
-}
-
 static bool read_ticket(const struct msg_ticket *m, struct ticket *out)
 {
 	struct addr asked;
 
 	*out = (struct ticket){ .number = m->ticket, .literal = m->literal, .port = m->port };
-	if (m->literal > 1 || m->port == 0 || !unpack_addr(m->addr, &out->addr))
+	if (m->literal > 1 || m->port == 0 || !addr_unpack(m->addr, &out->addr))
 		return false;
 	if (m->literal)
 		return addr_parse(m->name, &asked) && addr_eq(&asked, &out->addr);

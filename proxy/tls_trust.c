@@ -15,6 +15,7 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
+#include "conf/hex.h"
 #include "proxy/tls_io.h"
 
 #define PATH_TEXT_MAX 4096
@@ -280,7 +281,6 @@ SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct
 
 void tls_trust_fingerprint(SSL *ssl, char out[TLS_FINGERPRINT_HEX + 1])
 {
-	static const char hex[] = "0123456789abcdef";
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned int n = 0;
 	X509 *cert = SSL_get0_peer_certificate(ssl);
@@ -288,9 +288,5 @@ void tls_trust_fingerprint(SSL *ssl, char out[TLS_FINGERPRINT_HEX + 1])
 	out[0] = '\0';
 	if (!cert || !X509_digest(cert, EVP_sha256(), digest, &n) || n * 2 != TLS_FINGERPRINT_HEX)
 		return;
-	for (unsigned int i = 0; i < n; i++) {
-		out[2 * i] = hex[digest[i] >> 4];
-		out[2 * i + 1] = hex[digest[i] & 15];
-	}
-	out[TLS_FINGERPRINT_HEX] = '\0';
+	hex_text(digest, n, out);
 }

@@ -50,15 +50,6 @@ static enum refusal_reason dial_reason(const struct msg_dialed *a)
 	return dial_reasons[a->status];
 }
 
-static bool unpack(struct str packed, struct addr *out)
-{
-	if (packed.n != ADDR_PACKED || (packed.p[0] != 4 && packed.p[0] != 6))
-		return false;
-	out->family = (uint8_t)packed.p[0];
-	memcpy(out->b, packed.p + 1, sizeof(out->b));
-	return true;
-}
-
 static void speak(struct upstream *u)
 {
 	SSL *ssl;
@@ -85,7 +76,7 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 	snprintf(u->attempts, sizeof(u->attempts), "%.*s",
 		 (int)(a->attempts.n < UPSTREAM_WHY_MAX ? a->attempts.n : UPSTREAM_WHY_MAX),
 		 a->attempts.n ? a->attempts.p : "");
-	if (a->status == DIAL_OK && fd >= 0 && unpack(a->addr, &u->addr)) {
+	if (a->status == DIAL_OK && fd >= 0 && addr_unpack(a->addr, &u->addr)) {
 		u->ticket = a->ticket;
 		u->stream = stream_new(u->w->base, fd, u->wake, u->arg);
 		u->parser = http1_new(true, u->w->max_headers);
@@ -96,7 +87,7 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 	} else {
 		if (fd >= 0)
 			close(fd);
-		(void)unpack(a->addr, &u->addr);
+		(void)addr_unpack(a->addr, &u->addr);
 		fail(u, dial_reason(a), a->attempts);
 	}
 	u->wake(u->arg);

@@ -9,7 +9,6 @@
  */
 #include "sandbox/host_root.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

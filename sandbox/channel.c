@@ -39,7 +39,7 @@ struct channel {
 	uint64_t seen;		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
 	size_t queued, queued_fds;
-	char *bytes;		/* what is being read: a handler may drain another channel meanwhile */
+	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
 	bool dead, busy, freed;
 };
 
@@ -50,7 +50,7 @@ enum err channel_pair(int fds[2])
 	return OK;
 }
 
-static void close_all(int *fds, size_t n)
+void channel_close_fds(const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (fds[i] >= 0)
@@ -59,7 +59,7 @@ static void close_all(int *fds, size_t n)
 
 static void packet_free(struct packet *p)
 {
-	close_all(p->fds, p->n_fds);
+	channel_close_fds(p->fds, p->n_fds);
 	if (p->secret)
 		buf_wipe(&p->bytes);
 	else
@@ -122,7 +122,8 @@ static size_t take_fds(struct msghdr *m, int fds[MESSAGE_FDS_MAX])
 
 static bool between(const struct message_row *row, enum role from, enum role to)
 {
-	return (row->from == from || row->from == ROLE_ANY) && (row->to == to || row->to == ROLE_ANY);
+	return (row->from == from || row->from == ROLE_ANY) &&
+	       (row->to == to || row->to == ROLE_ANY);
 }
 
 /* Why this message may not come here and now, or NULL. */
@@ -159,10 +160,11 @@ static void handle(struct channel *c, struct str packet, int *fds, size_t n_fds)
 	}
 	if (!why && row->size > sizeof(msg))
 		abort();
-	if (!why && message_decode(row, str_from(packet, 2), msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
+	if (!why &&
+	    message_decode(row, str_from(packet, 2), msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
 		why = "malformed message";
 	if (why) {
-		close_all(fds, n_fds);
+		channel_close_fds(fds, n_fds);
 		fail(c, why);
 	} else {
 		c->peer.on_message(c->peer.arg, row->type, msg, fds, n_fds);
@@ -194,7 +196,7 @@ static bool read_one(struct channel *c)
 	}
 	n_fds = take_fds(&m, fds);
 	if (n == 0 || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n > MESSAGE_MAX) {
-		close_all(fds, n_fds);
+		channel_close_fds(fds, n_fds);
 		fail(c, n == 0 ? "end of file" : "message too long");
 		return false;
 	}
@@ -287,7 +289,7 @@ static enum err enqueue(struct channel *c, struct packet *p)
 	for (size_t i = 0; i < p->n_fds; i++) {
 		p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 0);
 		if (p->fds[i] < 0) {
-			close_all(p->fds, i);
+			channel_close_fds(p->fds, i);
 			return ERR_SYSTEM;
 		}
 	}
@@ -300,7 +302,8 @@ static enum err enqueue(struct channel *c, struct packet *p)
 	return OK;
 }
 
-enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds, size_t n_fds)
+enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
+		      size_t n_fds)
 {
 	const struct message_row *row = message_row(c->peer.table, type);
 	struct packet *p;

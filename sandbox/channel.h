@@ -42,6 +42,8 @@ void channel_free(struct channel *c);
 void channel_set_phase(struct channel *c, enum phase phase);
 must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
 			       size_t n_fds);
+/* For a handler that keeps none of a message's descriptors, or not those that are -1 by now. */
+void channel_close_fds(const int *fds, size_t n);
 /* Handles all that has arrived, now, without waiting. */
 void channel_drain(struct channel *c);
 /* Bytes queued and not yet taken by the socket. */

@@ -8,8 +8,8 @@
  *   identity    a user and a group of the role's own, no capability in any set, no way back
  *   calls       the filter of confine_rules.c
  *
- * What a stage must leave behind is checked, not assumed. The supervisor keeps user, mounts and five
- * capabilities, since it makes what the others are given; it takes the other stages.
+ * What a stage must leave behind is checked, not assumed. The supervisor keeps user, mounts and
+ * five capabilities, since it makes what the others are given; it takes the other stages.
  *
  * Changing the user makes the kernel forget two things, so they are said again afterwards: that the
  * process may not be dumped, and that it dies with its parent.
@@ -20,13 +20,11 @@
 #include "sandbox/confine.h"
 
 #include <cap-ng.h>
-#include <errno.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -35,7 +33,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "conf/buf.h"
 #include "sandbox/confine_rules.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -101,7 +98,8 @@ static bool namespaces(enum role role, const struct plan *p)
 	(void)role;
 	if (p->keeps_host)
 		return true;
-	return unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | (p->own_network ? CLONE_NEWNET : 0)) == 0;
+	return unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
+		       (p->own_network ? CLONE_NEWNET : 0)) == 0;
 }
 
 /* ---- root ---- */
@@ -133,7 +131,8 @@ static bool keep_five_capabilities(void)
 
 static bool no_capability_left(void)
 {
-	return capng_get_caps_process() == 0 && capng_have_capabilities(CAPNG_SELECT_ALL) == CAPNG_NONE &&
+	return capng_get_caps_process() == 0 &&
+	       capng_have_capabilities(CAPNG_SELECT_ALL) == CAPNG_NONE &&
 	       capng_have_capabilities(CAPNG_SELECT_AMBIENT) == CAPNG_NONE;
 }
 
@@ -144,8 +143,8 @@ static bool become_nobody_else(uid_t id)
 	gid_t g[3];
 
 	capng_clear(CAPNG_SELECT_ALL);
-	if (capng_apply(CAPNG_SELECT_BOUNDS) != 0 || setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 ||
-	    setresuid(id, id, id) < 0)
+	if (capng_apply(CAPNG_SELECT_BOUNDS) != 0 || setgroups(0, NULL) < 0 ||
+	    setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
 		return false;
 	capng_clear(CAPNG_SELECT_ALL);
 	if (capng_apply(CAPNG_SELECT_CAPS) != 0 || !no_capability_left())
@@ -213,7 +212,8 @@ static uint32_t prepare_refusal(enum role role)
 static bool add_rule(scmp_filter_ctx filter, const struct confine_rule *r)
 {
 	struct scmp_arg_cmp own = { 0, SCMP_CMP_MASKED_EQ, 0xffffffffu, (scmp_datum_t)getpid() };
-	uint32_t action = r->refused_with ? SCMP_ACT_ERRNO((uint32_t)r->refused_with) : SCMP_ACT_ALLOW;
+	uint32_t action =
+		r->refused_with ? SCMP_ACT_ERRNO((uint32_t)r->refused_with) : SCMP_ACT_ALLOW;
 
 	if (r->own_process)
 		return seccomp_rule_add_array(filter, action, r->call, 1, &own) == 0;
@@ -223,7 +223,8 @@ static bool add_rule(scmp_filter_ctx filter, const struct confine_rule *r)
 static bool calls(enum role role, const struct plan *p)
 {
 	scmp_filter_ctx filter = seccomp_init(prepare_refusal(role));
-	bool ok = filter && seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0 &&
+	bool ok = filter &&
+		  seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0 &&
 		  seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) == 0 &&
 		  seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) == 0;
 

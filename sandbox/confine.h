@@ -5,7 +5,8 @@
  *
  * Ownership   none.
  * Blocking    no.
- * Failure     an error means that the role must not go on: it is not confined. @what names the step.
+ * Failure     an error means that the role must not go on: it is not confined. @what names the
+ *             step.
  * Tests       tests/confine/ proves for each role one allowed act and each forbidden one.
  */
 #ifndef SANDBOX_CONFINE_H

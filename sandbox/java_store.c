@@ -2,9 +2,9 @@
  *
  * A JKS file, all numbers big endian: magic, version 2, number of entries; for each trusted
  * certificate a tag of 2, its alias, a date, the text "X.509", and its DER with its length; at last a
- * SHA-1 over the store's password in UTF-16, a fixed phrase, and all before. The password is the one
- * that every Java expects of its own store. It protects nothing, and needs not: the file is public and
- * stands in a read-only root.
+ * SHA-1 over the store's password in UTF-16, a fixed phrase, and all before. The password is the
+ * one that every Java expects of its own store. It protects nothing, and needs not: the file is
+ * public and stands in a read-only root.
  */
 #include "sandbox/java_store.h"
 
@@ -43,7 +43,7 @@ static int digit_of(char c)
 }
 
 /* Line ends and padding are no digits, and are passed over. */
-static void put_base64(struct buf *out, struct str text)
+static void put_decoded(struct buf *out, struct str text)
 {
 	uint32_t bits = 0;
 	unsigned held = 0;
@@ -92,7 +92,7 @@ static void put_entry(struct buf *out, struct str body, uint32_t number)
 	put_utf(out, STR("X.509"));
 	put_number(out, 0, 4);
 	at = out->n;
-	put_base64(out, body);
+	put_decoded(out, body);
 	if (out->failed)
 		return;
 	n = (uint32_t)(out->n - at);

@@ -1,15 +1,16 @@
 /* Theory of operation
  *
  * The shared memory: how many leases there are, a hash of each name, and the rows. The writer fills
- * row and hash and then moves the count (release); a reader takes the count first (acquire) and looks
- * at what lies below it only, which never changes again. No lock, and a successor of a dead worker
- * finds all there was.
+ * row and hash and then moves the count (release); a reader takes the count first (acquire) and
+ * looks at what lies below it only, which never changes again. No lock, and a successor of a dead
+ * worker finds all there was.
  *
- * Rows are found by address with arithmetic, by name with a scan of the hashes (16 KiB when full, in
- * sequence: about a microsecond). The hashes save comparisons and prove nothing: the name decides.
+ * Rows are found by address with arithmetic, by name with a scan of the hashes (16 KiB when full,
+ * in sequence: about a microsecond). The hashes save comparisons and prove nothing: the name
+ * decides.
  *
- * Seals: after the writer's own mapping nobody can map the memory for writing, write to it or resize
- * it, whichever descriptor of it they hold.
+ * Seals: after the writer's own mapping nobody can map the memory for writing, write to it or
+ * resize it, whichever descriptor of it they hold.
  */
 #include "sandbox/lease.h"
 

@@ -22,8 +22,10 @@
 struct lease_table;
 
 /* The writer's side; *fd_ro is a descriptor that can only be mapped for reading. */
-must_use enum err lease_table_create(const struct addr_range *pool, struct lease_table **out, int *fd_ro);
-must_use enum err lease_table_map(int fd_ro, const struct addr_range *pool, struct lease_table **out);
+must_use enum err lease_table_create(const struct addr_range *pool, struct lease_table **out,
+				     int *fd_ro);
+must_use enum err lease_table_map(int fd_ro, const struct addr_range *pool,
+				  struct lease_table **out);
 void lease_table_free(struct lease_table *t);
 
 /* The address of the pool that belongs to nobody: what refused names are answered with. */

@@ -7,8 +7,8 @@
  * On the wire: u16 type, then the fields in order, little endian; text and bytes with a u32 length,
  * lists with a u32 count. A message must end exactly where its fields do.
  *
- * Ownership   decoded str fields and lists point into the packet and the caller's scratch: they live
- *             until the handler returns.
+ * Ownership   decoded str fields and lists point into the packet and the caller's scratch: they
+ *             live until the handler returns.
  * Blocking    never.
  * Failure     ERR_SYNTAX for bytes that are no such message, ERR_LIMIT over a field's or row's cap.
  * Limits      MESSAGE_MAX bytes, MESSAGE_FDS_MAX descriptors, MESSAGE_LIST_MAX items a list.

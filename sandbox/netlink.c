@@ -6,11 +6,12 @@
  * answer says which step it is about. Answers with a number before the batch's first are what an
  * earlier, failed batch left behind: skipped.
  *
- * The kernel works on a request inside sendto() and has queued every answer when it returns. Reading
- * needs no waiting, therefore, and an empty queue while answers are missing is an error.
+ * The kernel works on a request inside sendto() and has queued every answer when it returns.
+ * Reading needs no waiting, therefore, and an empty queue while answers are missing is an error.
  *
- * nf_tables: a transaction that fails at its commit is answered with the number of its begin message.
- * That one asks for no acknowledgement, so it stands as step 0 and any answer to it is a failure.
+ * nf_tables: a transaction that fails at its commit is answered with the number of its begin
+ * message. That one asks for no acknowledgement, so it stands as step 0 and any answer to it is a
+ * failure.
  */
 #include "sandbox/netlink.h"
 

@@ -5,16 +5,16 @@
  *
  * Each side keeps the position that it moves in memory of its own and only publishes it: the writer
  * its head, the reader its tail. What the other published is copied once and must lie within
- * RING_BYTES of one's own; a record's length must lie within what is published. The bytes are copied
- * out before they are looked at, since a hostile writer may change them meanwhile.
+ * RING_BYTES of one's own; a record's length must lie within what is published. The bytes are
+ * copied out before they are looked at, since a hostile writer may change them meanwhile.
  *
  * The reader has three positions: read (what ring_next() gave), done (what is in the log) and tail
  * (what the writer may overwrite); tail is done, or earlier where something is kept.
  *
  * Waking costs a system call, so it is done only when asked for. Who is about to wait sets its flag
- * and then looks once more; who moves a position looks at the flag afterwards. Both are sequentially
- * consistent, so that one of the two sees the other. The wake descriptor starts out readable: the
- * reader looks once before it ever waits.
+ * and then looks once more; who moves a position looks at the flag afterwards. Both are
+ * sequentially consistent, so that one of the two sees the other. The wake descriptor starts out
+ * readable: the reader looks once before it ever waits.
  */
 #include "sandbox/ring.h"
 
@@ -73,8 +73,8 @@ enum err ring_create(struct ring_fds *out)
 				.wake = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK),
 				.room = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 
-	if (fds.memory < 0 || fds.wake < 0 || fds.room < 0 || ftruncate(fds.memory, MAP_BYTES) < 0 ||
-	    fcntl(fds.memory, F_ADD_SEALS, SEALS) < 0) {
+	if (fds.memory < 0 || fds.wake < 0 || fds.room < 0 ||
+	    ftruncate(fds.memory, MAP_BYTES) < 0 || fcntl(fds.memory, F_ADD_SEALS, SEALS) < 0) {
 		close_fds(&fds);
 		return ERR_SYSTEM;
 	}
@@ -88,7 +88,8 @@ static bool is_ring_memory(int fd)
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && st.st_size == MAP_BYTES;
+	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 &&
+	       st.st_size == MAP_BYTES;
 }
 
 static enum err open_ring(const struct ring_fds *fds, struct ring **out)

@@ -1,19 +1,12 @@
 #include "sandbox/roles.h"
 
-static const struct {
-	const char *name, *promise;
-} rows[ROLE_COUNT] = {
-#define X(name, text, promise) [ROLE_##name] = { text, promise },
+static const char *const names[ROLE_COUNT] = {
+#define X(name, text) [ROLE_##name] = text,
 	ROLES(X)
 #undef X
 };
 
 const char *role_name(enum role r)
 {
-	return r < ROLE_COUNT ? rows[r].name : "unknown";
-}
-
-const char *role_promise(enum role r)
-{
-	return r < ROLE_COUNT ? rows[r].promise : "";
+	return r < ROLE_COUNT ? names[r] : "unknown";
 }

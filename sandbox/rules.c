@@ -42,7 +42,6 @@
 #include <linux/netfilter_ipv4.h>
 #include <linux/rtnetlink.h>
 #include <netinet/ip_icmp.h>
-#include <stdio.h>
 
 #define CHAIN "from-boxes"
 #define ADMITTED "admitted"

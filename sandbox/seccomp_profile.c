@@ -1,9 +1,9 @@
 /* Theory of operation
  *
  * What a box's processes may not ask of the kernel. Everything else is allowed: the walls are the
- * namespaces, the missing capabilities and no_new_privs; this takes away what reaches beyond them or
- * what kernel faults are usually found in. Refused calls fail with EPERM, so that a program that can
- * do without goes on; ENOSYS and EAFNOSUPPORT where programs have a second way for that.
+ * namespaces, the missing capabilities and no_new_privs; this takes away what reaches beyond them
+ * or what kernel faults are usually found in. Refused calls fail with EPERM, so that a program that
+ * can do without goes on; ENOSYS and EAFNOSUPPORT where programs have a second way for that.
  *
  *   - making or joining namespaces and mounts: a box is not built inside a box
  *   - kernel objects without a namespace: keys, BPF, perf, modules, kexec, swap, quota, clocks

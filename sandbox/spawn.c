@@ -89,7 +89,7 @@ static _Noreturn void child(const char *path, int channel, int report, pid_t par
 	char *environment[] = { NULL };
 	int code;
 
-	/* A parent that was gone before the death signal was asked for has left us to somebody else. */
+	/* A parent gone before the death signal was asked for has left us to somebody else. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && setpgid(0, 0) == 0) {
 		signals_as_at_birth();
 		if (arrange_descriptors(channel, report)) {

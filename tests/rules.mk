@@ -57,6 +57,8 @@ check: ## everything that has to hold: lints, unit tests, fuzz corpora, confinem
 
 lint: ## folder layering; every header stands alone; mistakes that have a name
 	$(Q)sh tests/lint/layering.sh
+	$(Q)python3 tests/lint/names.py
+	$(Q)python3 tests/lint/assertions.py
 	$(Q)sh tests/lint/mistakes.sh
 	$(Q)sh tests/lint/tests_exist.sh
 	$(Q)set -e; for h in $(HDRS); do printf '#include "%s"\nextern int unit;\n' $$h | \

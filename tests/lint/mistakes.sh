@@ -26,6 +26,18 @@ ban '\b(TODO|FIXME|XXX|HACK)\b' 'what is not built says so with a clear error in
 # shellcheck disable=SC2086
 ban '^[[:space:]]+#[[:space:]]*(if|ifdef|ifndef)' 'no conditional compilation inside functions' $all
 
+# What formats or logs a secret tells it. There is secret_value(), for the code that puts it on a request.
+ban '(printf|fputs|fwrite|record_str|json_[a-z_]*str)\([^;]*secret_value\(' 'a secret is never formatted or logged' \
+	broker/*.c proxy/*.c
+# An assertion that always holds is none.
+ban '\b(assert_true\((1|true)\)|assert_false\((0|false)\)|assert_(int_equal|string_equal)\(([a-z_]+), \4\))' \
+	'an assertion that cannot fail' tests/unit/*/*.[ch] tests/confine/*.c
+# A line is read in one look: 100 columns, tabs of eight. A text that people see is not broken, so that
+# it can be searched for, and a row of a table stays a row.
+wide=$(awk 'function width(s, i, n) { n = 0; for (i = 1; i <= length(s); i++) n += substr(s, i, 1) == "\t" ? 8 - n % 8 : 1; return n }
+	length($0) > 60 && width($0) > 100 && !/"/ && !/^\t*(X\(|[A-Z_0-9]+\(|\{|\[|\.)/ { print FILENAME ":" FNR ": " width($0) " columns" }' conf/*.[ch] policy/*.[ch] broker/*.[ch])
+[ -z "$wide" ] || { echo "$wide"; rc=1; }
+
 # Sizes: a function over 80 lines or a file over 800 has more than one duty.
 for f in $all; do
 	lines=$(wc -l <"$f")

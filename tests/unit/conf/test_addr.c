@@ -179,6 +179,34 @@ static void numbers_of_the_host_go_both_ways(void **state)
 	assert_true(addr_to_v4(&b) == 0xc6120007);
 }
 
+static void the_messages_form_comes_back(void **state)
+{
+	static const char *const texts[] = { "203.0.113.7", "2001:db8::7" };
+	char packed[ADDR_PACKED + 1] = { 0 };
+	struct addr a, b;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(addr_parse(str_of(texts[i]), &a));
+		assert_int_equal(addr_len(&a), i ? 16 : 4);
+		addr_pack(&a, packed);
+		assert_true(addr_unpack(str_n(packed, ADDR_PACKED), &b));
+		assert_memory_equal(&a, &b, sizeof(a));
+		assert_false(addr_unpack(str_n(packed, ADDR_PACKED - 1), &b));
+		assert_false(addr_unpack(str_n(packed, ADDR_PACKED + 1), &b));
+	}
+	addr_pack(&(struct addr){ 0 }, packed);
+	assert_false(addr_unpack(str_n(packed, ADDR_PACKED), &b));
+	packed[0] = 5;
+	assert_false(addr_unpack(str_n(packed, ADDR_PACKED), &b));
+	/* What stands behind the four bytes does not count. */
+	memset(packed, 0x7f, sizeof(packed));
+	packed[0] = 4;
+	assert_true(addr_unpack(str_n(packed, ADDR_PACKED), &a));
+	assert_int_equal(a.b[3], 0x7f);
+	assert_int_equal(a.b[4], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +220,7 @@ int main(void)
 		cmocka_unit_test(bad_ports_are_refused_and_leave_all_alone),
 		cmocka_unit_test(the_kernels_form_comes_back),
 		cmocka_unit_test(numbers_of_the_host_go_both_ways),
+		cmocka_unit_test(the_messages_form_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,9 @@ static void commas_stand_where_they_belong(void **state)
 	json_array_end(&j);
 	json_array_end(&j);
 	json_key(&j, "e");
-	json_raw(&j, STR("{\"f\":1}"));
+	json_object(&j);
+	json_put_u64(&j, "f", 1);
+	json_object_end(&j);
 	json_object_end(&j);
 	must_be("{\"a\":\"x\",\"b\":18446744073709551615,\"c\":true,\"d\":[1,false,{},[]],\"e\":{\"f\":1}}");
 }

@@ -121,6 +121,48 @@ static void a_text_is_cut_piece_by_piece(void **state)
 	assert_int_equal(rest.n, 0);
 }
 
+static void a_plain_copy_holds_only_what_a_word_may(void **state)
+{
+	char out[9] = "--------";
+
+	(void)state;
+	assert_int_equal(str_copy_plain(STR("aZ9-._"), 8, out), 6);
+	assert_memory_equal(out, "aZ9-._--", 8);
+	assert_int_equal(str_copy_plain(STR(" \r\n\x80/:@["), 8, out), 8);
+	assert_string_equal(out, "________");
+	assert_int_equal(str_copy_plain(STR("abcdef"), 3, out), 3);
+	assert_string_equal(out, "abc_____");
+	assert_int_equal(str_copy_plain(STR_NONE, 3, out), 0);
+}
+
+static void tokens_are_those_of_http(void **state)
+{
+	int bytes = 0;
+
+	(void)state;
+	assert_true(str_is_token(STR("GET")));
+	assert_true(str_is_token(STR("x-api_key.1!#$%&'*+^`|~")));
+	assert_false(str_is_token(STR("")));
+	assert_false(str_is_token(STR("a b")));
+	assert_false(str_is_token(STR("a\0")));
+	for (int c = 0; c < 256; c++)
+		bytes += str_is_token(str_n(&(char){ (char)c }, 1));
+	assert_int_equal(bytes, 26 + 26 + 10 + 15);
+}
+
+static void ids_are_lower_case_and_start_with_a_letter_or_digit(void **state)
+{
+	(void)state;
+	assert_true(str_is_id(STR("a")));
+	assert_true(str_is_id(STR("0-a_b.c")));
+	assert_false(str_is_id(STR("")));
+	assert_false(str_is_id(STR("-a")));
+	assert_false(str_is_id(STR(".a")));
+	assert_false(str_is_id(STR("A")));
+	assert_false(str_is_id(STR("a b")));
+	assert_false(str_is_id(STR("a\0")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +175,9 @@ int main(void)
 		cmocka_unit_test(a_most_of_less_than_nine_holds),
 		cmocka_unit_test(what_is_no_number_is_refused),
 		cmocka_unit_test(a_text_is_cut_piece_by_piece),
+		cmocka_unit_test(a_plain_copy_holds_only_what_a_word_may),
+		cmocka_unit_test(tokens_are_those_of_http),
+		cmocka_unit_test(ids_are_lower_case_and_start_with_a_letter_or_digit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include <cmocka.h>
 
+#include "conf/hex.h"
 #include "policy/digest.h"
 
 /* FIPS 180-4, examples */
@@ -14,10 +15,10 @@ static void the_standards_examples_come_out(void **state)
 
 	(void)state;
 	assert_true(digest_sha256("abc", 3, digest));
-	digest_hex(digest, hex);
+	hex_text(digest, DIGEST_BYTES, hex);
 	assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 	assert_true(digest_sha256("", 0, digest));
-	digest_hex(digest, hex);
+	hex_text(digest, DIGEST_BYTES, hex);
 	assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 

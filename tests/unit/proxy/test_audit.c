@@ -2,6 +2,7 @@
 #include "tests/unit/proxy/names_world.h"
 
 #include "proxy/audit.h"
+#include "proxy/worker.h"
 
 static const struct test_rule rules[] = {
 	{ .id = "api", .reason = "needed", .hosts = { LIST("api.test") }, .ports = { LIST("443") } },
@@ -62,6 +63,22 @@ static void the_default_has_no_place(void **state)
 	assert_null(strstr(world.lines[world.n_lines - 1], "rule_at"));
 }
 
+static void a_long_path_keeps_its_end_and_the_line(void **state)
+{
+	char file[700];
+	struct rule_info rule = { .id = STR("r"), .file = str_n(file, sizeof(file)), .line = 4294967295 };
+	struct record r;
+
+	(void)state;
+	memset(file, 'a', sizeof(file));
+	memcpy(file + sizeof(file) - 9, "/pol.yaml", 9);
+	record_begin(&r, RECORD_connection);
+	audit_rule(&r, &rule);
+	assert_int_equal(audit_commit(&worker, &r), OK);
+	world_read_log(&world, ROLE_WORKER);
+	assert_logged(&world, "aaa/pol.yaml:4294967295\"");
+}
+
 static void a_log_that_takes_nothing_says_so(void **state)
 {
 	(void)state;
@@ -78,6 +95,7 @@ int main(void)
 		CASE(the_rule_its_place_and_its_reason_are_told),
 		CASE(undecided_goes_on_as_allowed_by_the_rule_that_may),
 		CASE(the_default_has_no_place),
+		CASE(a_long_path_keeps_its_end_and_the_line),
 		CASE(a_log_that_takes_nothing_says_so),
 	};
 

@@ -130,14 +130,13 @@ static void details_are_cut_at_their_limit(void **state)
 	buf_free(&body);
 }
 
-static void every_reason_has_a_name_a_status_and_a_title(void **state)
+static void every_reason_has_a_name_and_a_status(void **state)
 {
 	(void)state;
 	for (enum refusal_reason i = 0; i < REFUSAL_COUNT; i++) {
 		assert_true(refusal_status(i) >= 400 && refusal_status(i) <= 599);
 		assert_null(strchr(refusal_name(i), '_'));
 		assert_true(strlen(refusal_name(i)) > 2 && strlen(refusal_name(i)) < 31);
-		assert_true(strlen(refusal_title(i)) > 5);
 		assert_true(strlen(refusal_error(i)) > 5);
 		assert_true(strlen(refusal_retry(i)) > 2);
 	}
@@ -223,7 +222,7 @@ int main(void)
 		cmocka_unit_test(the_fields_say_that_it_was_exeat),
 		cmocka_unit_test(trying_later_comes_with_a_time_and_what_is_unknown_is_left_out),
 		cmocka_unit_test(details_are_cut_at_their_limit),
-		cmocka_unit_test(every_reason_has_a_name_a_status_and_a_title),
+		cmocka_unit_test(every_reason_has_a_name_and_a_status),
 		cmocka_unit_test(ids_are_16_hex_digits_and_differ),
 		cmocka_unit_test(an_origin_cannot_name_exeat),
 		cmocka_unit_test(our_own_answer_loses_its_mark_when_an_origin_sends_it),

@@ -136,12 +136,12 @@ static void the_table_takes_so_many_and_no_more(void **state)
 	char name[16];
 
 	(void)state;
-	for (int i = 0; i <= SECRETS_MAX; i++) {
+	for (int i = 0; i <= MSG_SECRETS_MAX; i++) {
 		struct msg_secret m = pat;
 
 		snprintf(name, sizeof(name), "s%d", i);
 		m.name = str_of(name);
-		assert_int_equal(read_from(t, m, "s3cret-token", 0600, &why), i < SECRETS_MAX ? OK : ERR_FULL);
+		assert_int_equal(read_from(t, m, "s3cret-token", 0600, &why), i < MSG_SECRETS_MAX ? OK : ERR_FULL);
 	}
 	assert_null(secret_table_find(t, str_of(name)));
 	secret_table_free(t);
