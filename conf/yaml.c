@@ -427,7 +427,8 @@ static bool tell_mistake(struct parse *p, const yaml_parser_t *parser)
 		if (!is_same(mistakes[i].doing, parser->context) ||
 		    !is_same(mistakes[i].problem, parser->problem))
 			continue;
-		fail(p, mark_of(p, &parser->problem_mark, NULL), mistakes[i].text, mistakes[i].advice);
+		fail(p, mark_of(p, &parser->problem_mark, NULL), mistakes[i].text,
+		     mistakes[i].advice);
 		return true;
 	}
 	return false;
