@@ -22,6 +22,7 @@
 #include "sandbox/tree.h"
 
 #define CA_BUNDLE_MAX (4u << 20)
+#define COMMAND_MAX (8u << 20)	/* the kernel gives a program 6 MiB of them at most */
 
 /* Debian and Alpine, OpenSSL's default, SUSE, Fedora (three), SUSE's other. */
 static const char *const bundle_places[] = {
@@ -170,6 +171,23 @@ static enum err put_names(int root, uint32_t nameserver)
 	return e;
 }
 
+static enum err put_command(int root, char *const *command)
+{
+	struct buf arguments;
+	enum err e;
+
+	buf_init(&arguments, COMMAND_MAX);
+	for (; *command; command++)
+		buf_put(&arguments, *command, strlen(*command) + 1);
+	e = arguments.failed ? ERR_LIMIT : OK;
+	if (arguments.failed)
+		errno = E2BIG;
+	if (e == OK)
+		e = tree_file(root, below(BOX_COMMAND), buf_str(&arguments), 0444);
+	buf_free(&arguments);
+	return e;
+}
+
 static enum err put_init(int root, const char *init)
 {
 	const struct tree_view view = { .userns = -1 };
@@ -207,6 +225,10 @@ enum err box_files_fill(int root, const struct box_spec *spec, const char **what
 	if (e == OK) {
 		*what = "certificates";
 		e = put_certificates(root, spec->ca_pem);
+	}
+	if (e == OK) {
+		*what = "command";
+		e = put_command(root, spec->command);
 	}
 	if (e == OK) {
 		*what = spec->init;
