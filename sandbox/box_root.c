@@ -172,6 +172,20 @@ static enum err mount_image(int bundle, const char *path, const char *rootfs, co
 		    "root file system: the kernel has no overlay file system");
 }
 
+/* What cannot be made in a given root is told with whose it is: links that lead nowhere, mostly. */
+static enum err fill_given(int root, const struct box_spec *spec, const char **what)
+{
+	static char text[PATH_BYTES];
+	const char *place = "";
+	enum err e = box_files_fill(root, spec, &place);
+
+	if (e == OK)
+		return OK;
+	snprintf(text, sizeof(text), "root file system: %s", place);
+	*what = text;
+	return e;
+}
+
 static enum err fill_root(int bundle, const char *path, const struct box_spec *spec, const char **what)
 {
 	int root = -1;
@@ -186,7 +200,7 @@ static enum err fill_root(int bundle, const char *path, const struct box_spec *s
 	if (e == OK && !spec->rootfs)
 		e = host_root_fill(root, what);
 	if (e == OK)
-		e = box_files_fill(root, spec, what);
+		e = spec->rootfs ? fill_given(root, spec, what) : box_files_fill(root, spec, what);
 	if (root >= 0)
 		close(root);
 	return e;

@@ -83,7 +83,9 @@ def system_calls():
     yield "chroot", call("chroot", where)
     yield "setns", call("setns", os.open("/proc/self/ns/net", os.O_RDONLY), 0)
     yield "ptrace init", call("ptrace", 16, 1, 0, 0)
-    yield "process_vm_readv init", call("process_vm_readv", 1, 0, 0, 0, 0, 0)
+    room = ctypes.create_string_buffer(8)
+    vector = ctypes.create_string_buffer(struct.pack("=QQ", ctypes.addressof(room), 8))
+    yield "process_vm_readv init", call("process_vm_readv", 1, vector, 1, vector, 1, 0)
     yield "keyctl", call("keyctl", 0, -3, 0)
     yield "add_key", call("add_key", text, text, text, 1, -3)
     yield "bpf", call("bpf", 0, 0, 0)
@@ -158,14 +160,24 @@ def network():
     neighbour = struct.pack("=BxxxiHBB", 2, eth0, 0x80, 0, 0) + attribute(1, socket.inet_aton("10.9.9.9")) + \
         attribute(2, b"\2\0\0\0\0\1")
     yield "neighbour", attempt(lambda: netlink(28, 0x400, neighbour))
-    for name, level, option, value in (("IP_TRANSPARENT", 0, 19, 1), ("IP_FREEBIND then forged", 0, 15, 1),
-                                       ("SO_MARK", 1, 36, 1)):
+    yield "forged by IP_FREEBIND", attempt(forged_by_freebind)
+    for name, level, option, value in (("IP_TRANSPARENT", 0, 19, 1), ("SO_MARK", 1, 36, 1)):
         yield name, attempt(lambda level=level, option=option, value=value: sockopt(level, option, value))
 
 
 def sockopt(level, option, value):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(level, option, value)
+
+
+def forged_by_freebind():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(0, 15, 1)
+        s.bind(("198.51.100.7", 0))
+        try:
+            s.sendto(b"x", ("198.51.100.8", 53))
+        except OSError as e:
+            raise PermissionError(errno.EPERM, "no such source") from e
 
 
 def nftables():
