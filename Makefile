@@ -38,9 +38,11 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/ex
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
-                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
+                      proxy/cmd_run.c proxy/run_folders.c proxy/reader_client.c proxy/supervisor.c \
+                      proxy/supervisor_parts.c \
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
-                      sandbox/cgroup.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c sandbox/box_root.c \
+                      sandbox/cgroup.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
+                      sandbox/box_root.c \
                       sandbox/java_store.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,8 +184,10 @@ bool stages_before_box(struct supervisor *s)
 
 bool stage_box(struct supervisor *s)
 {
-	char id[32], init[4096 + 16];
-	struct box_spec spec = { .id = id, .rootfs = s->spec->rootfs, .workspace = s->spec->workspace,
+	char id[32], init[4096 + 16], settings[PATH_MAX];
+	/* Where the box could write to these, it would say what the next one may do. */
+	const char *const kept[] = { s->spec->policy_file, settings, NULL };
+	struct box_spec spec = { .kept = kept, .id = id, .rootfs = s->spec->rootfs, .workspace = s->spec->workspace,
 				 .init = init, .command = s->spec->command, .netns = s->wire.netns,
 				 .nameserver = s->wire.gateway,
 				 .terminal = isatty(0) && isatty(1) };
@@ -194,6 +197,7 @@ bool stage_box(struct supervisor *s)
 		fprintf(stderr, "exeat: the broker made no certificate\n");
 		return false;
 	}
+	snprintf(settings, sizeof(settings), "%.*s", STR_ARG(s->spec->settings->path));
 	snprintf(id, sizeof(id), "run-%d", (int)getpid());
 	snprintf(init, sizeof(init), "%s/exeat-init", s->programs);
 	spec.ca_pem = buf_str(&s->ca_pem);

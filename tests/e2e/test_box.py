@@ -85,6 +85,52 @@ def a_folder_may_have_any_name(bed):
         b.check(run.out.startswith(f"{number}\nbusybox\n"), f"rootfs {name!r}", run.out, run.err)
 
 
+def a_folder_that_the_machine_or_exeat_depends_on_is_refused(bed):
+    work = _folder(bed, "depended")
+    (work / "token").write_text("a-long-enough-value")
+    os.chmod(work / "token", 0o600)
+    settings = bed.settings({"s": ({"file": str(work / "token")}, ["api.test"])})
+    os.symlink("/", bed.path("to-root"))
+    empty = _folder(bed, "fine")
+
+    def told(options, text, **more):
+        run = bed.run("echo started", POLICY, options=options, **more)
+        b.check(run.status == 125 and text in run.err and run.err.count("\n") == 1 and not run.out, f"{options}: {text}",
+                run.status, run.out, run.err)
+    for folder in ("/", "/etc", "/etc/ssl", "/usr/bin", "/root", "/home", "/proc", "/dev", "/boot", "/var", "/tmp", "//etc/",
+                   "/tmp/../etc/ssl/..", bed.path("to-root")):
+        told(["--workspace", folder], "the system's own folder")
+    told(["--workspace", bed.dir], "holds the audit log")
+    told(["--workspace", str(work)], "holds the secret", settings=settings)
+    told(["--rootfs", str(work)], "holds the secret", settings=settings)
+    told(["--rootfs", bed.path("to-root")], "--rootfs")
+    run = bed.run("echo started", POLICY, options=["--workspace", str(empty)], settings=settings)
+    b.check(run.out == "started\n", "another folder is as good as any", run.err)
+
+
+def the_policy_in_a_workspace_cannot_be_changed_from_the_box(bed):
+    for owner in (0, 12345):
+        work = _folder(bed, f"with-policy-{owner}", owner)
+        (work / "conf" / "in").mkdir(parents=True)
+        (work / "conf" / "in" / "policy.yaml").write_text(POLICY)
+        (work / "settings.yaml").write_text(pathlib.Path(bed.settings()).read_text())
+        for path in (work / "conf", work / "conf/in", work / "conf/in/policy.yaml", work / "settings.yaml"):
+            os.chown(path, owner, owner)
+        done = subprocess.run(
+            [b.EXEAT, "run", "--policy", "conf/in/policy.yaml", "--settings", str(work / "settings.yaml"), "--log",
+             bed.path("kept.jsonl"), "--workspace", ".", "--", "sh", "-c", """
+                cat conf/in/policy.yaml settings.yaml | wc -l
+                echo x >> conf/in/policy.yaml; echo x > settings.yaml; rm -f conf/in/policy.yaml; mv conf gone
+                mv conf/in gone; rm -rf conf; mv settings.yaml gone; ln -f settings.yaml other && echo x >> other
+                echo new > conf/in/beside; echo new > beside; mkdir folder && mv folder moved; find . -type f | sort"""],
+            cwd=work, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        b.check((work / "conf/in/policy.yaml").read_text() == POLICY and "exeat-settings" in
+                (work / "settings.yaml").read_text(), "both are as they were", done.stdout, done.stderr)
+        b.check((work / "beside").exists() and (work / "moved").exists(), "all else is the box's", done.stdout, done.stderr)
+    run = bed.run("echo no path", "", options=["--policy", "/dev/stdin"], stdin=open(bed.write("p", POLICY), "rb"))
+    b.check(run.out == "no path\n", "a policy may be without a path", run.err)
+
+
 # ---- root file systems ----
 
 
@@ -264,7 +310,14 @@ def _left(run):
         except OSError:
             pass
     found += glob.glob(f"/run/exeat/{name}") + glob.glob(f"/sys/fs/cgroup/**/exeat-{name}", recursive=True)
-    return found + _living(run.mark) + [p for p, start in run.family.items() if _start_of(p) == start]
+    return found + _living(run.mark) + [f"{p} {_name_of(p)}" for p, start in run.family.items() if start and _start_of(p) == start]
+
+
+def _name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "gone meanwhile"
 
 
 def _start_of(pid):
