@@ -146,6 +146,11 @@ def network():
     yield "raw TCP", attempt(raw(socket.AF_INET, socket.SOCK_RAW, 6))
     yield "raw ICMP", attempt(raw(socket.AF_INET, socket.SOCK_RAW, 1))
     yield "raw IPv6", attempt(raw(socket.AF_INET6, socket.SOCK_RAW, 58))
+    for name, kind, protocol in (("SCTP", socket.SOCK_STREAM, 132), ("DCCP", 6, 33), ("L2TP", socket.SOCK_DGRAM, 115)):
+        yield name, attempt(raw(socket.AF_INET, kind, protocol))
+        yield name + " IPv6", attempt(raw(socket.AF_INET6, kind, protocol))
+    for name, protocol in (("xfrm", 6), ("audit", 9), ("connector", 11), ("generic", 16), ("crypto", 21)):
+        yield f"netlink {name}", attempt(raw(socket.AF_NETLINK, socket.SOCK_RAW, protocol))
     yield "netfilter change", attempt(nftables)
     eth0 = index("eth0")
     address = struct.pack("=BBBBI", 2, 24, 0, 0, eth0) + attribute(2, socket.inet_aton("10.9.9.9"))

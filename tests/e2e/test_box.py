@@ -18,7 +18,7 @@ allow:
   - {id: api, hosts: [api.test]}
 """
 PROBE = pathlib.Path(__file__).with_name("box_probe.py")
-REFUSED = ("EPERM", "EACCES", "EROFS", "ENOENT", "ENOSYS", "EAFNOSUPPORT")
+REFUSED = ("EPERM", "EACCES", "EROFS", "ENOENT", "ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT")
 READ_ONLY_BUT = {"/workspace", "/proc", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue", "/tmp", "/run", "/home/box"}
 DEVICES = {"null", "random", "full", "tty", "zero", "urandom"}
 
