@@ -3,7 +3,8 @@
  * The certificate in a box: BOX_CA_BUNDLE is the roots that the box had anyway (its own image's, or
  * the host's where it has none) and Exeat's; BOX_CA_ONLY is Exeat's alone, for programs that add it to
  * roots of their own. The bundle is then mounted over each place where a program may look for the
- * system's roots, if that place exists. Java has a store of its own kind, which is made of the same
+ * system's roots, if that place exists. A folder of roots, where each is found by the hash of its
+ * subject, gets a link of that name. Java has a store of its own kind, which is made of the same
  * roots. The files of an image are never written to: in a root with an
  * image everything here lands in the overlay's upper folder.
  */
@@ -12,6 +13,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +26,8 @@
 #include "sandbox/tree.h"
 
 #define CA_BUNDLE_MAX (4u << 20)
+#define HASHED_ROOTS "etc/ssl/certs"
+#define SAME_HASH_MAX 16
 #define COMMAND_MAX (8u << 20)	/* the kernel gives a program 6 MiB of them at most */
 
 /* Debian and Alpine, OpenSSL's default, SUSE, Fedora (three), SUSE's other. */
@@ -116,6 +122,46 @@ static enum err cover_places(int root, const char *made, const char *const *plac
 	return e;
 }
 
+/* What is no certificate has no subject, and gets no link. */
+static bool subject_hash(struct str ca, unsigned long *hash)
+{
+	BIO *text = BIO_new_mem_buf(ca.p, (int)ca.n);
+	X509 *certificate = text ? PEM_read_bio_X509(text, NULL, NULL, NULL) : NULL;
+
+	if (certificate)
+		*hash = X509_subject_name_hash(certificate);
+	ERR_clear_error();
+	X509_free(certificate);
+	BIO_free(text);
+	return certificate != NULL;
+}
+
+static bool is_there(int root, const char *path)
+{
+	int fd = tree_find(root, path);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Of subjects with one hash the first has ".0" to its name, the next ".1"; OpenSSL stops at the first
+ * number that is not there. */
+static enum err put_hash_link(int root, struct str ca)
+{
+	unsigned long hash;
+	char path[64];
+
+	if (!is_there(root, HASHED_ROOTS) || !subject_hash(ca, &hash))
+		return OK;
+	for (unsigned i = 0; i < SAME_HASH_MAX; i++) {
+		snprintf(path, sizeof(path), HASHED_ROOTS "/%08lx.%u", hash, i);
+		if (!is_there(root, path))
+			return tree_link(root, path, BOX_CA_ONLY);
+	}
+	return ERR_LIMIT;
+}
+
 static enum err put_java_store(int root, struct str roots)
 {
 	struct buf store;
@@ -147,6 +193,8 @@ static enum err put_certificates(int root, struct str ca)
 		e = tree_file(root, below(BOX_CA_BUNDLE), buf_str(&roots), 0444);
 	if (e == OK)
 		e = tree_file(root, below(BOX_CA_ONLY), ca, 0444);
+	if (e == OK)
+		e = put_hash_link(root, ca);
 	if (e == OK)
 		e = cover_places(root, below(BOX_CA_BUNDLE), bundle_places);
 	if (e == OK)

@@ -241,9 +241,11 @@ static enum err fill_root(int bundle, const char *path, const struct box_spec *s
 	if (e == OK && root < 0)
 		e = ERR_SYSTEM;
 	if (e == OK && !spec->rootfs)
-		e = host_root_fill(root, what);
+		e = host_root_fill(bundle, root, what);
 	if (e == OK)
 		e = spec->rootfs ? fill_given(root, spec, what) : box_files_fill(root, spec, what);
+	if (e == OK && !spec->rootfs)
+		e = host_root_seal(root, what);
 	if (root >= 0)
 		close(root);
 	return e;

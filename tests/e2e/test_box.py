@@ -175,6 +175,30 @@ def an_odd_root_works_or_is_refused_in_words(bed):
                 f"/{name} -> {target}", run.status, run.err)
 
 
+def a_program_without_environment_trusts_the_certificate(bed):
+    b.Origin(bed, b.http(lambda r, o: b.answer(200, "verified")), "203.0.113.22", 443, bed.cert("api.test"))
+    bed.dns.zone["api.test"] = ["203.0.113.22"]
+    run = bed.run("""
+        env -i curl -s https://api.test/; echo
+        env -i python3 -c 'import urllib.request as u; print(u.urlopen("https://api.test/").read())'
+        echo | env -i openssl s_client -connect api.test:443 -servername api.test -CApath /etc/ssl/certs -no-CAfile \\
+            -verify_return_error 2>&1 | grep 'Verify return code'
+        for f in /etc/ssl/certs/*.0; do env -i openssl verify -CApath /etc/ssl/certs -no-CAfile $f; done | grep -vc OK
+        ls -l /etc/ssl/certs/ | grep -c exeat""", POLICY)
+    b.check(run.out.split("\n")[:2] == ["verified", "b'verified'"], "by the system's bundle", run.out, run.err)
+    b.check("Verify return code: 0 (ok)" in run.out, "by the folder of hashes", run.out, run.err)
+    b.check(run.out.endswith("\n0\n1\n"), "beside the machine's own roots", run.out, run.err)
+
+
+def a_java_store_holds_the_certificate(bed):
+    run = bed.run("cmp /etc/exeat/cacerts /etc/ssl/certs/java/cacerts && head -c 4 /etc/exeat/cacerts | od -An -tx1 && "
+                  "python3 -c 'import base64,re; pem=open(\"/etc/exeat/ca.pem\").read(); "
+                  "print(base64.b64decode(\"\".join(pem.split(\"\\n\")[1:-2])) in open(\"/etc/exeat/cacerts\",\"rb\").read())'; "
+                  "command -v keytool >/dev/null && keytool -list -keystore /etc/ssl/certs/java/cacerts -storepass changeit 2>&1 "
+                  "| grep -c trustedCertEntry", POLICY)
+    b.check("fe ed fe ed\nTrue\n" in run.out, "in both places", run.out, run.err)
+
+
 # ---- the command ----
 
 
