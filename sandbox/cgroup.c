@@ -49,7 +49,8 @@ static enum err remove_one(const char *cgroup)
 	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
 
 	for (int waited = 0; rmdir(cgroup) < 0; waited += STEP_MS) {
-		if (errno == ENOENT || errno == ENOTDIR)
+		/* Only what is no cgroup is "not empty". */
+		if (errno == ENOENT || errno == ENOTDIR || errno == ENOTEMPTY)
 			return OK;
 		if (errno != EBUSY || waited >= CGROUP_WAIT_MS)
 			return ERR_SYSTEM;

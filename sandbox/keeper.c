@@ -237,6 +237,18 @@ static enum err write_config(const struct keeper *k)
 	return e;
 }
 
+/* crun does not start where a v2 tree stands beside v1's: in our mount namespace there is none. */
+static enum err hide_second_tree(const struct keeper *k)
+{
+	struct statfs fs;
+
+	if (strcmp(strrchr(k->runtime, '/'), "/crun") != 0 ||
+	    statfs(CGROUP_ROOT "/unified", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+		return OK;
+	return mount("exeat", CGROUP_ROOT "/unified", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		     "mode=0755,size=64k") == 0 ? OK : ERR_SYSTEM;
+}
+
 static enum err make_ready(struct keeper *k, const char **what)
 {
 	enum err e;
@@ -249,6 +261,9 @@ static enum err make_ready(struct keeper *k, const char **what)
 		return ERR_SYSTEM;
 	*what = k->folder;
 	if (mkdir(k->bundle, 0711) < 0 || mkdir(k->state, 0700) < 0)
+		return ERR_SYSTEM;
+	*what = "cgroups";
+	if (hide_second_tree(k) != OK)
 		return ERR_SYSTEM;
 	e = box_root_make(k->bundle, k->spec, &k->numbers, what);
 	if (e != OK)
@@ -343,12 +358,16 @@ static int status_of_running(struct keeper *k)
 
 	(void)!read(k->children, &info, sizeof(info));
 	while (k->running > 0 && waitpid(k->running, &status, WNOHANG) == k->running) {
-		bool started = !k->spec->terminal && !k->in_box && WIFEXITED(status) &&
+		bool was_in_box = k->in_box;
+		bool started = !k->spec->terminal && !was_in_box && WIFEXITED(status) &&
 			       WEXITSTATUS(status) == 0;
 
 		k->running = started ? box_pid(k) : 0;
 		k->in_box = started;
 		hand_on_held(k);
+		/* A runtime that fails before that says so by itself. */
+		if (!started && !k->spec->terminal && !was_in_box && WIFEXITED(status))
+			return STATUS_NOT_STARTED;
 		if (!started)
 			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	}

@@ -321,6 +321,33 @@ def a_terminals_shell_has_job_control(bed):
     os.close(main)
 
 
+# ---- the other runtime ----
+
+
+def crun_runs_a_box_as_well(bed):
+    if not os.path.exists("/usr/bin/crun"):
+        print("      crun is not installed", flush=True)
+        return
+    runc = next(p for p in ("/usr/sbin/runc", "/usr/bin/runc") if os.path.exists(p))
+    b.sh("mount", "--bind", "/dev/null", runc)      # in this test's own mount namespace
+    try:
+        folder = _folder(bed, "crun")
+        shutil.copy(PROBE, folder)
+        run = bed.run("python3 box_probe.py; exit 7", POLICY, options=["--workspace", str(folder)])
+        b.check(run.status == 7 and run.err == "", "it runs", run.status, run.err)
+        b.check(run.record("sandbox_start")["isolation"].startswith("container/crun "), "and is named")
+        done = {k: v for k, v in json.loads(run.out).items() if v == "done"}
+        b.check(not done, "nothing more can be done in it", done)
+        run.mark, run.family = "no such command", {}
+        b.check(_left(run) == [], "nothing is left", _left(run))
+        b.sh("mount", "--bind", "/bin/false", "/usr/bin/crun")
+        run = bed.run("echo started", POLICY)
+        b.check(run.status == 125 and not run.out, "a runtime that fails is not the command's failure", run.status, run.out)
+        b.sh("umount", "/usr/bin/crun")
+    finally:
+        b.sh("umount", runc)
+
+
 # ---- the end ----
 
 
