@@ -6,7 +6,7 @@
  * Ownership   arguments are borrowed for the call.
  * Blocking    resolves paths.
  * Failure     false; one line on stderr says which folder, why, and what to do.
- * Tests       tests/e2e/test_box.py
+ * Tests       tests/unit/proxy/test_run_folders.c, tests/e2e/test_box.py
  */
 #ifndef PROXY_RUN_FOLDERS_H
 #define PROXY_RUN_FOLDERS_H

@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +27,16 @@ bool cgroup_has_controller(const char *name)
 	has = fgets(line, sizeof(line), f) && strstr(line, name);
 	fclose(f);
 	return has && access(CGROUP_ROOT, W_OK) == 0;
+}
+
+enum err cgroup_hide_second_tree(void)
+{
+	struct statfs fs;
+
+	if (statfs(CGROUP_ROOT "/unified", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+		return OK;
+	return mount("exeat", CGROUP_ROOT "/unified", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		     "mode=0755,size=64k") == 0 ? OK : ERR_SYSTEM;
 }
 
 static void kill_members(const char *cgroup)

@@ -20,6 +20,8 @@
 #define CGROUP_WAIT_MS 2000
 
 bool cgroup_has_controller(const char *name);
+/* On a hybrid machine: no v2 tree in the caller's mount namespace, which is its own. */
+must_use enum err cgroup_hide_second_tree(void);
 /* Kills who is in the cgroups of that name and removes them. OK where there are none. */
 must_use enum err cgroup_remove(const char *name);
 

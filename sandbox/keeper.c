@@ -237,18 +237,6 @@ static enum err write_config(const struct keeper *k)
 	return e;
 }
 
-/* crun does not start where a v2 tree stands beside v1's: in our mount namespace there is none. */
-static enum err hide_second_tree(const struct keeper *k)
-{
-	struct statfs fs;
-
-	if (strcmp(strrchr(k->runtime, '/'), "/crun") != 0 ||
-	    statfs(CGROUP_ROOT "/unified", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
-		return OK;
-	return mount("exeat", CGROUP_ROOT "/unified", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-		     "mode=0755,size=64k") == 0 ? OK : ERR_SYSTEM;
-}
-
 static enum err make_ready(struct keeper *k, const char **what)
 {
 	enum err e;
@@ -263,7 +251,8 @@ static enum err make_ready(struct keeper *k, const char **what)
 	if (mkdir(k->bundle, 0711) < 0 || mkdir(k->state, 0700) < 0)
 		return ERR_SYSTEM;
 	*what = "cgroups";
-	if (hide_second_tree(k) != OK)
+	/* crun does not start where a v2 tree stands beside v1's. */
+	if (strcmp(strrchr(k->runtime, '/'), "/crun") == 0 && cgroup_hide_second_tree() != OK)
 		return ERR_SYSTEM;
 	e = box_root_make(k->bundle, k->spec, &k->numbers, what);
 	if (e != OK)
