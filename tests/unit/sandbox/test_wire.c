@@ -294,21 +294,16 @@ static uint32_t answer_query(int dns)
 			    .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
 	struct pollfd p = { .fd = dns, .events = POLLIN };
 	struct in_pktinfo info;
-	struct cmsghdr *c;
 	uint32_t asked;
 
 	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
 	assert_true(recvmsg(dns, &m, 0) > 0);
-	c = CMSG_FIRSTHDR(&m);
-	if (!c || c->cmsg_type != IP_PKTINFO) {
-		fail_msg("no IP_PKTINFO");
-		return 0;
-	}
-	memcpy(&info, CMSG_DATA(c), sizeof(info));
+	assert_int_equal(CMSG_FIRSTHDR(&m)->cmsg_type, IP_PKTINFO);
+	memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(info));
 	asked = ntohl(info.ipi_addr.s_addr);
 	info.ipi_spec_dst = info.ipi_addr;
 	info.ipi_ifindex = 0;
-	memcpy(CMSG_DATA(c), &info, sizeof(info));
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &info, sizeof(info));
 	assert_true(sendmsg(dns, &m, 0) > 0);
 	return asked;
 }
