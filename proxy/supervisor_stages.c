@@ -31,8 +31,8 @@ static bool stage_rings(struct supervisor *s)
 	return dup_ring(&s->ring_fds[RING_SUPERVISOR], &own) && ring_open_writer(&own, &s->ring) == OK;
 }
 
-/* Roles take their time to load and to confine themselves: all that need nothing from each other are
- * started before the first is waited for. */
+/* Roles take their time to load and to confine themselves: all that need nothing from each other
+ * are started before the first is waited for. */
 static bool spawn_recorders(struct supervisor *s)
 {
 	for (enum part p = PART_RECORDER; p <= PART_STANDBY; p++)

@@ -1,9 +1,10 @@
 /* Theory of operation
  *
  * The first process of a box: static, since the libraries there may be anyone's. It runs the command
- * (whose arguments are in a file, each with its NUL: so every byte of them arrives) as its one child, hands on the signals it gets, collects whoever dies in the box, and ends as the
- * child ended: its exit status, or 128 and the number of the signal. When it ends, the kernel ends
- * everything else in the box.
+ * as its one child (its arguments are in a file, each with its NUL: so every byte of them arrives),
+ * hands on the signals it gets, collects whoever dies in the box, and ends as the child ended: its exit
+ * status, or 128 and the number of the signal. When it ends, the kernel ends everything else in the
+ * box.
  *
  * Descriptor 3 is a pipe that nobody writes to. Its end means that the keeper outside is gone, by
  * whatever way: the box ends with it.
