@@ -12,6 +12,7 @@
 
 #include "proxy/log_path.h"
 #include "proxy/reader_client.h"
+#include "proxy/run_folders.h"
 #include "proxy/settings.h"
 #include "proxy/supervisor.h"
 #include "proxy/usage.h"
@@ -162,7 +163,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 		goto out;
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
-	if (spec.log >= 0)
+	/* Only once the log is there has it a real path. */
+	if (spec.log >= 0 && run_folders_ok(o->rootfs, o->workspace, log, settings))
 		status = supervisor_run(&spec);
 out:
 	if (spec.policy >= 0)

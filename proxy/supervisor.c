@@ -264,7 +264,8 @@ static void release(struct supervisor *s)
 		event_free(s->signal_event);
 	close_fd(s->signals);
 	if (s->gateway) {
-		wire_box_close(s->gateway, &s->wire);
+		/* The namespace takes the link along, sooner than one can wait for it. */
+		wire_box_release(&s->wire);
 		wire_gateway_close(s->gateway);
 	}
 	lease_table_free(s->leases);

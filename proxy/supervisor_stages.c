@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,31 +31,46 @@ static bool stage_rings(struct supervisor *s)
 	return dup_ring(&s->ring_fds[RING_SUPERVISOR], &own) && ring_open_writer(&own, &s->ring) == OK;
 }
 
-static bool stage_recorders(struct supervisor *s)
+/* Roles take their time to load and to confine themselves: all that need nothing from each other
+ * are started before the first is waited for. */
+static bool spawn_recorders(struct supervisor *s)
 {
 	for (enum part p = PART_RECORDER; p <= PART_STANDBY; p++)
 		if (!part_spawn(s, p) ||
-		    start_recorder(s->part[p].channel, s->spec->log_path, s->spec->log) != OK ||
-		    !part_wait_ready(s, p))
+		    start_recorder(s->part[p].channel, s->spec->log_path, s->spec->log) != OK)
 			return false;
-	return give_rings(s, PART_RECORDER) && put_start(s->ring, s->spec) == OK &&
+	return true;
+}
+
+static bool stage_recorders(struct supervisor *s)
+{
+	return part_wait_ready(s, PART_RECORDER) && part_wait_ready(s, PART_STANDBY) &&
+	       give_rings(s, PART_RECORDER) && put_start(s->ring, s->spec) == OK &&
 	       put_policy_load(s->ring, s->spec, policy_digest(s->policy)) == OK;
+}
+
+static bool spawn_broker(struct supervisor *s)
+{
+	return part_spawn(s, PART_BROKER) &&
+	       start_broker(s->part[PART_BROKER].channel, s->spec->settings, s->policy,
+			    &s->ring_fds[RING_BROKER]) == OK;
 }
 
 static bool stage_broker(struct supervisor *s)
 {
-	return part_spawn(s, PART_BROKER) &&
-	       start_broker(s->part[PART_BROKER].channel, s->spec->settings, s->policy,
-			    &s->ring_fds[RING_BROKER]) == OK &&
-	       part_wait_ready(s, PART_BROKER) && s->bad_secrets == 0;
+	return part_wait_ready(s, PART_BROKER) && s->bad_secrets == 0;
+}
+
+static bool spawn_dialer(struct supervisor *s)
+{
+	return part_spawn(s, PART_DIALER) &&
+	       start_dialer(s->part[PART_DIALER].channel, s->spec->settings,
+			    &s->ring_fds[RING_DIALER]) == OK;
 }
 
 static bool stage_dialer(struct supervisor *s)
 {
-	return part_spawn(s, PART_DIALER) &&
-	       start_dialer(s->part[PART_DIALER].channel, s->spec->settings,
-			    &s->ring_fds[RING_DIALER]) == OK &&
-	       part_wait_ready(s, PART_DIALER);
+	return part_wait_ready(s, PART_DIALER);
 }
 
 /* ---- the wire ---- */
@@ -170,37 +186,42 @@ static bool stage_worker(struct supervisor *s)
 	close_pair(dialer);
 	close_pair(broker);
 	close_pair(between);
-	return ok && part_wait_ready(s, PART_WORKER);
+	return ok;
 }
 
 bool stages_before_box(struct supervisor *s)
 {
-	return stage_rings(s) && stage_recorders(s) && stage_broker(s) && stage_dialer(s) &&
-	       stage_wire(s) && stage_worker(s);
+	return stage_rings(s) && spawn_recorders(s) && spawn_broker(s) && spawn_dialer(s) &&
+	       stage_recorders(s) && stage_dialer(s) && stage_broker(s) && stage_wire(s) &&
+	       stage_worker(s);
 }
 
 /* ---- the box ---- */
 
 bool stage_box(struct supervisor *s)
 {
-	char id[32], init[4096 + 16];
-	struct box_spec spec = { .id = id, .rootfs = s->spec->rootfs, .workspace = s->spec->workspace,
+	char id[32], init[4096 + 16], settings[PATH_MAX];
+	/* Where the box could write to these, it would say what the next one may do. */
+	const char *const kept[] = { s->spec->policy_file, settings, NULL };
+	struct box_spec spec = { .kept = kept, .id = id, .rootfs = s->spec->rootfs, .workspace = s->spec->workspace,
 				 .init = init, .command = s->spec->command, .netns = s->wire.netns,
 				 .nameserver = s->wire.gateway,
 				 .terminal = isatty(0) && isatty(1) };
+	bool prepared;
 
-	/* The broker answers in its own time; the worker's start has usually covered it. */
+	/* The box is prepared while the worker starts, as soon as the broker has made the certificate. */
 	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS)) {
 		fprintf(stderr, "exeat: the broker made no certificate\n");
 		return false;
 	}
+	snprintf(settings, sizeof(settings), "%.*s", STR_ARG(s->spec->settings->path));
 	snprintf(id, sizeof(id), "run-%d", (int)getpid());
 	snprintf(init, sizeof(init), "%s/exeat-init", s->programs);
 	spec.ca_pem = buf_str(&s->ca_pem);
-	if (box_prepare(&spec, &s->box) != OK) {
+	prepared = box_prepare(&spec, &s->box) == OK;
+	if (!prepared)
 		fprintf(stderr, "exeat: %s\n", box_error());
-		return false;
-	}
-	return put_sandbox_start(s->ring, s->spec, policy_digest(s->policy), box_isolation(s->box)) == OK;
+	return part_wait_ready(s, PART_WORKER) && prepared &&
+	       put_sandbox_start(s->ring, s->spec, policy_digest(s->policy), box_isolation(s->box)) == OK;
 }
 

@@ -83,7 +83,7 @@ void record_lost(struct supervisor *s);
 bool drain(struct supervisor *s);
 
 /* ---- supervisor_stages.c ---- */
-/* All stages but the last two: everything is there but the box. */
+/* All stages but the last two: everything is there but the box, and the worker is getting ready. */
 bool stages_before_box(struct supervisor *s);
 bool stage_box(struct supervisor *s);
 

@@ -30,6 +30,8 @@ struct box_spec {
 					 * letters, digits, - and _ */
 	const char *rootfs;		/* NULL: made of the host's /usr */
 	const char *workspace;		/* NULL: one of its own, gone at the end */
+	const char *const *kept;	/* NULL-ended files that the box must not change, even where
+					 * the workspace holds them; may be NULL */
 	const char *init;		/* path of the static exeat-init program */
 	char *const *command;		/* NULL-ended */
 	int netns;			/* descriptor of the box's network namespace */

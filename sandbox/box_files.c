@@ -3,7 +3,8 @@
  * The certificate in a box: BOX_CA_BUNDLE is the roots that the box had anyway (its own image's, or
  * the host's where it has none) and Exeat's; BOX_CA_ONLY is Exeat's alone, for programs that add it to
  * roots of their own. The bundle is then mounted over each place where a program may look for the
- * system's roots, if that place exists. Java has a store of its own kind, which is made of the same
+ * system's roots, if that place exists. A folder of roots, where each is found by the hash of its
+ * subject, gets a link of that name. Java has a store of its own kind, which is made of the same
  * roots. The files of an image are never written to: in a root with an
  * image everything here lands in the overlay's upper folder.
  */
@@ -11,6 +12,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +25,9 @@
 #include "sandbox/tree.h"
 
 #define CA_BUNDLE_MAX (4u << 20)
+#define HASHED_ROOTS "etc/ssl/certs"
+#define SAME_HASH_MAX 16
+#define COMMAND_MAX (8u << 20)	/* the kernel gives a program 6 MiB of them at most */
 
 /* Debian and Alpine, OpenSSL's default, SUSE, Fedora (three), SUSE's other. */
 static const char *const bundle_places[] = {
@@ -114,6 +121,46 @@ static enum err cover_places(int root, const char *made, const char *const *plac
 	return e;
 }
 
+/* What is no certificate has no subject, and gets no link. */
+static bool subject_hash(struct str ca, unsigned long *hash)
+{
+	BIO *text = BIO_new_mem_buf(ca.p, (int)ca.n);
+	X509 *certificate = text ? PEM_read_bio_X509(text, NULL, NULL, NULL) : NULL;
+
+	if (certificate)
+		*hash = X509_subject_name_hash(certificate);
+	ERR_clear_error();
+	X509_free(certificate);
+	BIO_free(text);
+	return certificate != NULL;
+}
+
+static bool is_there(int root, const char *path)
+{
+	int fd = tree_find(root, path);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Of subjects with one hash the first has ".0" to its name, the next ".1"; OpenSSL stops at the first
+ * number that is not there. */
+static enum err put_hash_link(int root, struct str ca)
+{
+	unsigned long hash;
+	char path[64];
+
+	if (!is_there(root, HASHED_ROOTS) || !subject_hash(ca, &hash))
+		return OK;
+	for (unsigned i = 0; i < SAME_HASH_MAX; i++) {
+		snprintf(path, sizeof(path), HASHED_ROOTS "/%08lx.%u", hash, i);
+		if (!is_there(root, path))
+			return tree_link(root, path, BOX_CA_ONLY);
+	}
+	return ERR_LIMIT;
+}
+
 static enum err put_java_store(int root, struct str roots)
 {
 	struct buf store;
@@ -146,6 +193,8 @@ static enum err put_certificates(int root, struct str ca)
 	if (e == OK)
 		e = tree_file(root, below(BOX_CA_ONLY), ca, 0444);
 	if (e == OK)
+		e = put_hash_link(root, ca);
+	if (e == OK)
 		e = cover_places(root, below(BOX_CA_BUNDLE), bundle_places);
 	if (e == OK)
 		e = put_java_store(root, buf_str(&roots));
@@ -166,6 +215,23 @@ static enum err put_names(int root, uint32_t nameserver)
 		e = tree_file(root, "etc/hosts", STR("127.0.0.1 localhost\n127.0.1.1 box\n"), 0444);
 	if (e == OK)
 		e = tree_file(root, "etc/hostname", STR("box\n"), 0444);
+	return e;
+}
+
+static enum err put_command(int root, char *const *command)
+{
+	struct buf arguments;
+	enum err e;
+
+	buf_init(&arguments, COMMAND_MAX);
+	for (; *command; command++)
+		buf_put(&arguments, *command, strlen(*command) + 1);
+	e = arguments.failed ? ERR_LIMIT : OK;
+	if (arguments.failed)
+		errno = E2BIG;
+	if (e == OK)
+		e = tree_file(root, below(BOX_COMMAND), buf_str(&arguments), 0444);
+	buf_free(&arguments);
 	return e;
 }
 
@@ -206,6 +272,10 @@ enum err box_files_fill(int root, const struct box_spec *spec, const char **what
 	if (e == OK) {
 		*what = "certificates";
 		e = put_certificates(root, spec->ca_pem);
+	}
+	if (e == OK) {
+		*what = "command";
+		e = put_command(root, spec->command);
 	}
 	if (e == OK) {
 		*what = spec->init;

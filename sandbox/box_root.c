@@ -19,9 +19,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -116,6 +118,47 @@ static struct box_numbers free_numbers(void)
 	return (struct box_numbers){ .root = root, .uid = root + 1, .gid = root + 1 };
 }
 
+/* A file of the workspace that is a mount cannot be removed or moved, and neither can the folders above
+ * it, once they are: so that its name stays its own. */
+static enum err keep_file(int root, const char *workspace, char *file, struct tree_view view)
+{
+	size_t n = strlen(workspace);
+	char place[PATH_MAX + 16], *end = file + n;
+	enum err e = OK;
+
+	if (strncmp(file, workspace, n) != 0 || *end != '/')
+		return OK;
+	while (e == OK && *end == '/') {
+		char next;
+
+		end = strchrnul(end + 1, '/');
+		next = *end;
+		*end = '\0';
+		snprintf(place, sizeof(place), "workspace%s", file + n);
+		view.writable = next == '/';
+		e = tree_mount(root, place, file, &view);
+		*end = next;
+	}
+	return e;
+}
+
+static enum err show_workspace(int root, const struct box_spec *spec, const struct tree_view *view,
+			       const char **what)
+{
+	char workspace[PATH_MAX], file[PATH_MAX];
+	enum err e = tree_mount(root, "workspace", spec->workspace, view);
+
+	if (e != OK)
+		return e;
+	for (size_t i = 0; e == OK && spec->kept && spec->kept[i]; i++) {
+		*what = spec->kept[i];
+		/* A file without a path (a pipe, or none at all) is in no workspace. */
+		if (realpath(spec->workspace, workspace) && realpath(spec->kept[i], file))
+			e = keep_file(root, workspace, file, *view);
+	}
+	return e;
+}
+
 static enum err mount_workspace(int root, const struct box_spec *spec, struct box_numbers *numbers,
 				const char **what)
 {
@@ -136,14 +179,14 @@ static enum err mount_workspace(int root, const struct box_spec *spec, struct bo
 		numbers->uid = st.st_uid;
 		if (st.st_gid != 0)
 			numbers->gid = st.st_gid;
-		return tree_mount(root, "workspace", spec->workspace, &view);
+		return show_workspace(root, spec, &view, what);
 	}
 	*what = "workspace: it belongs to root, and its file system cannot map owners "
 		"(give it to a user: chown -R USER FOLDER)";
 	view.userns = owner_map(&st, numbers);
 	if (view.userns < 0)
 		return ERR_SYSTEM;
-	e = tree_mount(root, "workspace", spec->workspace, &view);
+	e = show_workspace(root, spec, &view, what);
 	close(view.userns);
 	return e;
 }
@@ -172,6 +215,20 @@ static enum err mount_image(int bundle, const char *path, const char *rootfs, co
 		    "root file system: the kernel has no overlay file system");
 }
 
+/* What cannot be made in a given root is told with whose it is: links that lead nowhere, mostly. */
+static enum err fill_given(int root, const struct box_spec *spec, const char **what)
+{
+	static char text[PATH_BYTES];
+	const char *place = "";
+	enum err e = box_files_fill(root, spec, &place);
+
+	if (e == OK)
+		return OK;
+	snprintf(text, sizeof(text), "root file system: %s", place);
+	*what = text;
+	return e;
+}
+
 static enum err fill_root(int bundle, const char *path, const struct box_spec *spec, const char **what)
 {
 	int root = -1;
@@ -184,9 +241,11 @@ static enum err fill_root(int bundle, const char *path, const struct box_spec *s
 	if (e == OK && root < 0)
 		e = ERR_SYSTEM;
 	if (e == OK && !spec->rootfs)
-		e = host_root_fill(root, what);
+		e = host_root_fill(bundle, root, what);
 	if (e == OK)
-		e = box_files_fill(root, spec, what);
+		e = spec->rootfs ? fill_given(root, spec, what) : box_files_fill(root, spec, what);
+	if (e == OK && !spec->rootfs)
+		e = host_root_seal(root, what);
 	if (root >= 0)
 		close(root);
 	return e;

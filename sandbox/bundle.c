@@ -69,16 +69,6 @@ static void put_environment(struct json *j, const struct box_spec *spec)
 	json_array_end(j);
 }
 
-static void put_command(struct json *j, char *const *command)
-{
-	json_key(j, "args");
-	json_array(j);
-	json_str(j, STR(BOX_INIT));
-	for (; *command; command++)
-		json_str(j, str_of(*command));
-	json_array_end(j);
-}
-
 static void put_no_capabilities(struct json *j)
 {
 	static const char *const sets[] = { "bounding", "effective", "inheritable", "permitted",
@@ -91,6 +81,9 @@ static void put_no_capabilities(struct json *j)
 		put_list(j, sets[i], none);
 	json_object_end(j);
 }
+
+/* A machine out of memory takes it from a box, before it takes the roles that watch over one. */
+#define OOM_SCORE 500
 
 /* No core files: they would hold what the process held. */
 static void put_rlimits(struct json *j)
@@ -107,6 +100,8 @@ static void put_rlimits(struct json *j)
 
 static void put_process(struct json *j, const struct box_spec *spec)
 {
+	static const char *const init[] = { BOX_INIT, NULL };
+
 	json_key(j, "process");
 	json_object(j);
 	json_put_bool(j, "terminal", spec->terminal);
@@ -115,12 +110,14 @@ static void put_process(struct json *j, const struct box_spec *spec)
 	json_put_u64(j, "uid", BOX_UID);
 	json_put_u64(j, "gid", BOX_GID);
 	json_object_end(j);
-	put_command(j, spec->command);
+	/* The command is in BOX_COMMAND: arguments are bytes, which JSON cannot carry. */
+	put_list(j, "args", init);
 	put_environment(j, spec);
 	put_text(j, "cwd", BOX_WORKSPACE);
 	put_no_capabilities(j);
 	put_rlimits(j);
 	json_put_bool(j, "noNewPrivileges", true);
+	json_put_u64(j, "oomScoreAdj", OOM_SCORE);
 	json_object_end(j);
 }
 
@@ -247,7 +244,7 @@ static void put_linux(struct json *j, const struct bundle *b)
 	put_namespaces(j, b->netns);
 	put_mappings(j, "uidMappings", b->root_uid, BOX_UID, b->uid);
 	put_mappings(j, "gidMappings", b->root_uid, BOX_GID, b->gid);
-	snprintf(cgroup, sizeof(cgroup), "/exeat-%s", b->spec->id);
+	snprintf(cgroup, sizeof(cgroup), "/" BOX_CGROUP_PREFIX "%s", b->spec->id);
 	put_text(j, "cgroupsPath", cgroup);
 	put_limits(j, b);
 	put_list(j, "maskedPaths", masked);

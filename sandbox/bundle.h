@@ -21,10 +21,12 @@
 #define BOX_HOME "/home/box"
 #define BOX_WORKSPACE "/workspace"
 #define BOX_INIT "/etc/exeat/init"
+#define BOX_COMMAND "/etc/exeat/command"	/* its arguments, each with its NUL */
 #define BOX_CA_BUNDLE "/etc/exeat/ca-bundle.pem"	/* the system's and Exeat's */
 #define BOX_CA_ONLY "/etc/exeat/ca.pem"		/* for programs that add it to their own */
 #define BOX_JAVA_STORE "/etc/exeat/cacerts"
 #define BOX_PROCESSES_MAX 1024
+#define BOX_CGROUP_PREFIX "exeat-"	/* before the box's id */
 /* Descriptor of the pipe whose end tells init that the keeper is gone. */
 #define BOX_LIFE_FD 3
 

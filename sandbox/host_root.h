@@ -15,7 +15,9 @@
 
 #include "sandbox/box.h"
 
-must_use enum err host_root_fill(int root, const char **what);
+/* @bundle, on the same file system as @root, holds the layers. To be sealed when all is filled. */
+must_use enum err host_root_fill(int bundle, int root, const char **what);
+must_use enum err host_root_seal(int root, const char **what);
 must_use enum err box_files_fill(int root, const struct box_spec *spec, const char **what);
 
 #endif

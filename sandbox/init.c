@@ -1,9 +1,10 @@
 /* Theory of operation
  *
  * The first process of a box: static, since the libraries there may be anyone's. It runs the command
- * as its one child, hands on the signals it gets, collects whoever dies in the box, and ends as the
- * child ended: its exit status, or 128 and the number of the signal. When it ends, the kernel ends
- * everything else in the box.
+ * as its one child (its arguments are in a file, each with its NUL: so every byte of them arrives),
+ * hands on the signals it gets, collects whoever dies in the box, and ends as the child ended: its exit
+ * status, or 128 and the number of the signal. When it ends, the kernel ends everything else in the
+ * box.
  *
  * Descriptor 3 is a pipe that nobody writes to. Its end means that the keeper outside is gone, by
  * whatever way: the box ends with it.
@@ -21,13 +22,17 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIFE_FD 3
+#include "sandbox/bundle.h"
+
 #define STATUS_NOT_FOUND 127
 #define STATUS_NOT_RUNNABLE 126
 #define STATUS_BROKEN 125
@@ -100,7 +105,7 @@ static int collect(pid_t child)
 
 static int watch(pid_t child, int signals)
 {
-	struct pollfd p[2] = { { .fd = signals, .events = POLLIN }, { .fd = LIFE_FD } };
+	struct pollfd p[2] = { { .fd = signals, .events = POLLIN }, { .fd = BOX_LIFE_FD } };
 
 	for (;;) {
 		struct signalfd_siginfo info;
@@ -119,18 +124,38 @@ static int watch(pid_t child, int signals)
 	}
 }
 
-int main(int argc, char **argv)
+/* The file stays mapped: it holds what the result points to. NULL with errno. */
+static char **read_command(void)
+{
+	int fd = open(BOX_COMMAND, O_RDONLY | O_CLOEXEC);
+	size_t size, n = 0, i = 0;
+	char **command, *text;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return NULL;
+	size = (size_t)st.st_size;
+	text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	if (text == MAP_FAILED)
+		return NULL;
+	close(fd);
+	for (size_t at = 0; at < size; at++)
+		n += text[at] == '\0';
+	command = calloc(n + 1, sizeof(*command));
+	for (size_t at = 0; command && i < n; at += strlen(text + at) + 1)
+		command[i++] = text + at;
+	return command;
+}
+
+int main(void)
 {
 	sigset_t all, before;
+	char **command;
 	int signals;
 	pid_t child;
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: exeat-init COMMAND [ARGUMENT...]\n");
-		return STATUS_BROKEN;
-	}
 	prctl(PR_SET_DUMPABLE, 0);
-	fcntl(LIFE_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(BOX_LIFE_FD, F_SETFD, FD_CLOEXEC);
 	sigfillset(&all);
 	/* Our own faults are not the child's. */
 	sigdelset(&all, SIGSEGV);
@@ -142,10 +167,13 @@ int main(int argc, char **argv)
 	signals = signalfd(-1, &all, SFD_CLOEXEC);
 	if (signals < 0)
 		return broken("signalfd");
+	command = read_command();
+	if (!command)
+		return broken(BOX_COMMAND);
 	child = fork();
 	if (child < 0)
 		return broken("fork");
 	if (child == 0)
-		become(argv + 1, &before);
+		become(command, &before);
 	return watch(child, signals);
 }

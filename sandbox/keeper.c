@@ -10,7 +10,9 @@
  * Its mount namespace is its own, so that the box's mounts are nobody else's. The runtime's state
  * lies outside of it, in KEEPER_FOLDER/<id>/state, so that a later run of Exeat can kill and remove a
  * box whose keeper was killed. (The box itself is ended by then: exeat-init watches a pipe whose other
- * end only the keeper holds.)
+ * end only the keeper holds.) Sooner than that comes the heir: a child that the keeper makes first, that
+ * waits for its end, and removes what a killed keeper has left. It holds the keeper's end of the
+ * channel, too: the parent sees the end when all is removed.
  *
  * Signals: the keeper ignores those that end a process, and forwards what its parent says. Without a
  * terminal it stands in a process group of its own, so that Ctrl-C reaches the command once, through
@@ -33,12 +35,14 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sandbox/box_root.h"
 #include "sandbox/bundle.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/tree.h"
 
 #define PATH_BYTES 128
@@ -54,6 +58,7 @@ struct keeper {
 	const char *runtime;
 	int channel, netns, children;
 	int life[2];		/* its reading end is the box's */
+	pid_t heir;
 	pid_t running;		/* the runtime, then the box's init; or 0 */
 	bool in_box;		/* it is the box's init */
 	uint64_t held;		/* signals that came before it was; bit n - 1 for signal n */
@@ -137,8 +142,12 @@ static void delete_container(const struct keeper *k, const char *id)
 static void remove_all(const struct keeper *k, const char *id)
 {
 	int base = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char cgroup[PATH_BYTES];
 
 	delete_container(k, id);
+	snprintf(cgroup, sizeof(cgroup), BOX_CGROUP_PREFIX "%s", id);
+	if (cgroup_remove(cgroup) != OK)
+		perror("exeat: box's cgroup");
 	if (umount2(k->bundle, MNT_DETACH) < 0 && errno != EINVAL && errno != ENOENT)
 		perror("exeat: box's file system");
 	/* A run that finds the folder later will try again. */
@@ -156,28 +165,50 @@ void keeper_remove(const char *runtime, const char *id)
 	remove_all(&k, id);
 }
 
-/* ---- making ready ---- */
+/* ---- the heir ---- */
 
-static bool has_controller(const char *name)
+_Noreturn static void inherit(const struct keeper *k, int keeper)
 {
-	char path[PATH_BYTES], line[512] = "";
-	FILE *f = fopen("/sys/fs/cgroup/cgroup.controllers", "re");
-	bool has;
+	struct pollfd end = { .fd = keeper, .events = POLLIN };
 
-	if (!f) {
-		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", name);
-		return access(path, W_OK) == 0;
-	}
-	has = fgets(line, sizeof(line), f) && strstr(line, name);
-	fclose(f);
-	return has && access("/sys/fs/cgroup", W_OK) == 0;
+	prctl(PR_SET_NAME, "exeat-heir");
+	while (poll(&end, 1, -1) != 1)
+		;
+	if (access(k->folder, F_OK) == 0)
+		remove_all(k, k->spec->id);
+	_exit(0);
 }
+
+static enum err make_heir(struct keeper *k)
+{
+	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (self < 0)
+		return ERR_SYSTEM;
+	k->heir = fork();
+	if (k->heir == 0)
+		inherit(k, self);
+	close(self);
+	return k->heir > 0 ? OK : ERR_SYSTEM;
+}
+
+/* The keeper has removed everything itself. */
+static void dismiss_heir(const struct keeper *k)
+{
+	if (k->heir <= 0)
+		return;
+	(void)kill(k->heir, SIGKILL);
+	while (waitpid(k->heir, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- making ready ---- */
 
 static uint64_t memory_limit(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 
-	if (!has_controller("memory") || pages <= 0 || size <= 0)
+	if (!cgroup_has_controller("memory") || pages <= 0 || size <= 0)
 		return 0;
 	return (uint64_t)pages * (uint64_t)size / 4 * MEMORY_SHARE_OF_4;
 }
@@ -187,7 +218,7 @@ static enum err write_config(const struct keeper *k)
 	char netns[64], root[PATH_BYTES + 32];
 	struct bundle b = { .spec = k->spec, .root = root, .netns = netns,
 			    .root_uid = k->numbers.root, .uid = k->numbers.uid,
-			    .gid = k->numbers.gid, .limit_processes = has_controller("pids"),
+			    .gid = k->numbers.gid, .limit_processes = cgroup_has_controller("pids"),
 			    .limit_memory = memory_limit() };
 	struct buf out;
 	int folder = open(k->bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -207,13 +238,20 @@ static enum err write_config(const struct keeper *k)
 
 static enum err make_ready(struct keeper *k, const char **what)
 {
-	enum err e = OK;
+	enum err e;
 
+	*what = "heir";
+	if (make_heir(k) != OK)
+		return ERR_SYSTEM;
 	*what = "mount namespace";
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return ERR_SYSTEM;
 	*what = k->folder;
 	if (mkdir(k->bundle, 0711) < 0 || mkdir(k->state, 0700) < 0)
+		return ERR_SYSTEM;
+	*what = "cgroups";
+	/* crun does not start where a v2 tree stands beside v1's. */
+	if (strcmp(strrchr(k->runtime, '/'), "/crun") == 0 && cgroup_hide_second_tree() != OK)
 		return ERR_SYSTEM;
 	e = box_root_make(k->bundle, k->spec, &k->numbers, what);
 	if (e != OK)
@@ -308,12 +346,16 @@ static int status_of_running(struct keeper *k)
 
 	(void)!read(k->children, &info, sizeof(info));
 	while (k->running > 0 && waitpid(k->running, &status, WNOHANG) == k->running) {
-		bool started = !k->spec->terminal && !k->in_box && WIFEXITED(status) &&
+		bool was_in_box = k->in_box;
+		bool started = !k->spec->terminal && !was_in_box && WIFEXITED(status) &&
 			       WEXITSTATUS(status) == 0;
 
 		k->running = started ? box_pid(k) : 0;
 		k->in_box = started;
 		hand_on_held(k);
+		/* A runtime that fails before that says so by itself. */
+		if (!started && !k->spec->terminal && !was_in_box && WIFEXITED(status))
+			return STATUS_NOT_STARTED;
 		if (!started)
 			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	}
@@ -429,6 +471,7 @@ static int keeper_main(const struct keeper_job *job)
 	if (make_ready(&k, &what) != OK) {
 		snprintf(text, sizeof(text), "%s: %s", what, strerror(errno));
 		remove_all(&k, job->spec->id);
+		dismiss_heir(&k);
 		tell(&k, KEEPER_FAILED, 0, text);
 		return 1;
 	}
@@ -436,6 +479,7 @@ static int keeper_main(const struct keeper_job *job)
 	status = keep(&k);
 	end_box(&k);
 	remove_all(&k, job->spec->id);
+	dismiss_heir(&k);
 	tell(&k, KEEPER_ENDED, status, "");
 	return 0;
 }

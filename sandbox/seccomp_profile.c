@@ -9,7 +9,8 @@
  *   - kernel objects without a namespace: keys, BPF, perf, modules, kexec, swap, quota, clocks
  *   - io_uring: does what the filter refuses, unseen by it
  *   - sockets of other families than unix, IPv4, IPv6 and netlink: vsock reaches the hypervisor
- *     whatever the network namespace says
+ *     whatever the network namespace says. Of these families, protocols that lead nowhere here, and for
+ *     which the kernel would load a module
  *   - setuid and setgid bits: a workspace lies on the host's disk, where they would count
  *   - putting characters into a terminal's input
  *
@@ -17,6 +18,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/stat.h>
 
@@ -29,6 +32,8 @@
 #define FAMILY_IPV4 2u
 #define FAMILY_IPV6 10u
 #define FAMILY_NETLINK 16u
+#define NETLINK_PROTOCOLS 32u
+#define L2TP 115u	/* not in every netinet/in.h */
 
 static const char *const refused[] = {
 	"_sysctl", "acct", "add_key", "adjtimex", "bpf", "clock_adjtime", "clock_adjtime64",
@@ -115,6 +120,13 @@ static struct condition has_bits(unsigned argument, uint64_t bits)
 	return (struct condition){ argument, "SCMP_CMP_MASKED_EQ", bits, bits };
 }
 
+/* Interfaces and routes, sockets, devices: what programs look at. The others are the operator's. */
+static bool is_read_by_programs(uint32_t netlink_protocol)
+{
+	return netlink_protocol == NETLINK_ROUTE || netlink_protocol == NETLINK_SOCK_DIAG ||
+	       netlink_protocol == NETLINK_KOBJECT_UEVENT;
+}
+
 /* The kernel takes the low half of the register: compared whole, one bit above would get past. */
 static struct condition low_half_is(unsigned argument, uint32_t value)
 {
@@ -150,6 +162,22 @@ static void put_sockets(struct json *j)
 	put_one(j, "socket", EAFNOSUPPORT, (struct condition){ 0, "SCMP_CMP_GT", FAMILY_NETLINK, 0 });
 }
 
+/* Unix sockets have no protocol, so the numbers of the other families can be told apart. */
+static void put_protocols(struct json *j)
+{
+	static const uint32_t tunnels[] = { IPPROTO_DCCP, IPPROTO_SCTP, L2TP };
+	static const char *const names[] = { "socket", NULL };
+
+	for (size_t i = 0; i < sizeof(tunnels) / sizeof(*tunnels); i++)
+		put_one(j, "socket", EPROTONOSUPPORT, low_half_is(2, tunnels[i]));
+	for (uint32_t protocol = 0; protocol < NETLINK_PROTOCOLS; protocol++) {
+		const struct condition c[] = { low_half_is(0, FAMILY_NETLINK), low_half_is(2, protocol) };
+
+		if (!is_read_by_programs(protocol))
+			put_rule(j, names, EPROTONOSUPPORT, c, 2);
+	}
+}
+
 static void put_calls(struct json *j)
 {
 	put_rule(j, refused, EPERM, NULL, 0);
@@ -159,6 +187,7 @@ static void put_calls(struct json *j)
 	for (size_t i = 0; i < sizeof(with_mode) / sizeof(*with_mode); i++)
 		put_mode(j, with_mode[i].call, with_mode[i].mode, with_mode[i].flags);
 	put_sockets(j);
+	put_protocols(j);
 	put_one(j, "ioctl", EPERM, low_half_is(1, TIOCSTI_NUMBER));
 	put_one(j, "ioctl", EPERM, low_half_is(1, TIOCLINUX_NUMBER));
 }

@@ -29,6 +29,13 @@ static void close_keeping_errno(int fd)
 	errno = saved;
 }
 
+static bool is_folder(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* The folder that holds @path's last part, made where it lacks; *name is that part. */
 static enum err parent_of(int root, const char *path, int *parent, const char **name)
 {
@@ -59,6 +66,11 @@ enum err tree_folder(int root, const char *path, int *out)
 		snprintf(upto, sizeof(upto), "%.*s", (int)i, path);
 		close_keeping_errno(at);
 		at = tree_find(root, upto);
+		if (at >= 0 && !is_folder(at)) {
+			close(at);
+			errno = ENOTDIR;
+			return ERR_SYSTEM;
+		}
 		if (at >= 0)
 			continue;
 		slash = strrchr(upto, '/');

@@ -475,6 +475,19 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 	return e;
 }
 
+void wire_box_release(struct wire_box *b)
+{
+	close_fd(&b->tproxy);
+	close_fd(&b->dns_udp);
+	close_fd(&b->dns_tcp);
+	close_fd(&b->nflog);
+	close_fd(&b->netns);
+	if (b->admitted)
+		free(b->admitted->pairs);
+	free(b->admitted);
+	b->admitted = NULL;
+}
+
 /* A number may be used again: nothing of what this box was admitted to may be left for the next. */
 static void withdraw_all(struct wire_gateway *g, struct wire_box *b)
 {
@@ -487,22 +500,14 @@ static void withdraw_all(struct wire_gateway *g, struct wire_box *b)
 		/* Fails only where somebody else has taken the table away. */
 		(void)!rules_withdraw(g->nft, b->ifname, a->pairs + i, some, &ignored);
 	}
-	if (a)
-		free(a->pairs);
-	free(a);
-	b->admitted = NULL;
 }
 
 void wire_box_close(struct wire_gateway *g, struct wire_box *b)
 {
 	struct wire_error ignored;
 
-	close_fd(&b->tproxy);
-	close_fd(&b->dns_udp);
-	close_fd(&b->dns_tcp);
-	close_fd(&b->nflog);
-	close_fd(&b->netns);
 	withdraw_all(g, b);
+	wire_box_release(b);
 	if (b->ifindex == 0)
 		return;
 	(void)!rules_remove_box(g->nft, b->ifname, &ignored);

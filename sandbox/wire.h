@@ -58,6 +58,9 @@ must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index, const st
 				struct wire_box *out, struct wire_error *why);
 /* Closes the descriptors that are not -1 and removes the veth. */
 void wire_box_close(struct wire_gateway *g, struct wire_box *b);
+/* Closes the descriptors alone: for the last box, whose gateway is closed next. (Removing a veth waits
+ * for all processors, tens of milliseconds.) */
+void wire_box_release(struct wire_box *b);
 
 /* Admits (the box's interface, address, each port), in one transaction, acknowledged when it
  * returns. Elements that are there already are no error. */

@@ -165,6 +165,7 @@ def a_bad_secret_is_named_and_nothing_starts(bed):
         run = bed.run("echo started", policy, settings=settings)
         b.check(run.status == 125 and "started" not in run.out, "not started", run.status, run.out)
         b.check('"s"' in run.err and word in run.err, f"named: {word}", run.err)
+        b.check("is gone" not in run.err, "and nothing else is told", run.err)
         b.check(not value or value not in run.err, "and its value is not told", run.err)
 
 

@@ -1,0 +1,96 @@
+#include "proxy/run_folders.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of these not even a part: what is written there runs as root, sooner or later. */
+static const char *const system_trees[] = { "/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64",
+					    "/libx32", "/proc", "/sbin", "/sys", "/usr", NULL };
+
+/* A folder in one of these is as good as another. */
+static const char *const system_folders[] = { "/", "/dev", "/home", "/media", "/mnt", "/opt", "/root",
+					      "/run", "/srv", "/tmp", "/var", NULL };
+
+/* "/" holds every path. */
+static bool holds(const char *folder, const char *path)
+{
+	size_t n = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+
+	return strncmp(folder, path, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static bool is_systems(const char *folder)
+{
+	for (size_t i = 0; system_trees[i]; i++)
+		if (holds(system_trees[i], folder))
+			return true;
+	for (size_t i = 0; system_folders[i]; i++)
+		if (strcmp(system_folders[i], folder) == 0)
+			return true;
+	return false;
+}
+
+/* What is not there, the box cannot be shown. */
+static bool holds_file(const char *folder, const char *file)
+{
+	char real[PATH_MAX];
+
+	return realpath(file, real) && holds(folder, real);
+}
+
+static bool no_secret_in(const char *option, const char *path, const char *folder,
+			 const struct settings *settings)
+{
+	for (size_t i = 0; i < settings->n_secrets; i++) {
+		char file[PATH_MAX];
+
+		snprintf(file, sizeof(file), "%.*s", STR_ARG(settings->secrets[i].file));
+		if (!settings->secrets[i].file.n || !holds_file(folder, file))
+			continue;
+		fprintf(stderr, "exeat run: %s %s: it holds the secret %s, which the box must not see: "
+			"move one of them\n", option, path, file);
+		return false;
+	}
+	return true;
+}
+
+static bool rootfs_ok(const char *rootfs, const struct settings *settings)
+{
+	char folder[PATH_MAX];
+
+	if (!rootfs || !realpath(rootfs, folder))
+		return true;
+	if (strcmp(folder, "/") == 0) {
+		fprintf(stderr, "exeat run: --rootfs /: a box is not shown all of this machine: without "
+			"--rootfs it has this machine's programs\n");
+		return false;
+	}
+	return no_secret_in("--rootfs", rootfs, folder, settings);
+}
+
+static bool workspace_ok(const char *workspace, const char *log, const struct settings *settings)
+{
+	char folder[PATH_MAX];
+
+	if (!workspace || !realpath(workspace, folder))
+		return true;
+	if (is_systems(folder)) {
+		fprintf(stderr, "exeat run: --workspace %s: the system's own folder: the box could change "
+			"it; make a folder for its work\n", workspace);
+		return false;
+	}
+	if (holds_file(folder, log)) {
+		fprintf(stderr, "exeat run: --workspace %s: it holds the audit log %s, which the box could "
+			"change: name another place with --log\n", workspace, log);
+		return false;
+	}
+	return no_secret_in("--workspace", workspace, folder, settings);
+}
+
+bool run_folders_ok(const char *rootfs, const char *workspace, const char *log,
+		    const struct settings *settings)
+{
+	return rootfs_ok(rootfs, settings) && workspace_ok(workspace, log, settings);
+}

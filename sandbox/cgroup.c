@@ -1,0 +1,96 @@
+#include "sandbox/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_BYTES 512
+#define STEP_MS 5
+
+bool cgroup_has_controller(const char *name)
+{
+	char path[PATH_BYTES], line[512] = "";
+	FILE *f = fopen(CGROUP_ROOT "/cgroup.controllers", "re");
+	bool has;
+
+	if (!f) {
+		snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
+		return access(path, W_OK) == 0;
+	}
+	has = fgets(line, sizeof(line), f) && strstr(line, name);
+	fclose(f);
+	return has && access(CGROUP_ROOT, W_OK) == 0;
+}
+
+enum err cgroup_hide_second_tree(void)
+{
+	struct statfs fs;
+
+	if (statfs(CGROUP_ROOT "/unified", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+		return OK;
+	return mount("exeat", CGROUP_ROOT "/unified", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		     "mode=0755,size=64k") == 0 ? OK : ERR_SYSTEM;
+}
+
+static void kill_members(const char *cgroup)
+{
+	char path[PATH_BYTES + 16];
+	FILE *f;
+	int pid;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+	f = fopen(path, "re");
+	/* 0 is a process of a namespace that we do not see. */
+	while (f && fscanf(f, "%d", &pid) == 1)
+		if (pid > 0)
+			(void)kill(pid, SIGKILL);
+	if (f)
+		fclose(f);
+}
+
+/* The dead leave a cgroup a little later than they die. */
+static enum err remove_one(const char *cgroup)
+{
+	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
+
+	for (int waited = 0; rmdir(cgroup) < 0; waited += STEP_MS) {
+		/* Only what is no cgroup is "not empty". */
+		if (errno == ENOENT || errno == ENOTDIR || errno == ENOTEMPTY)
+			return OK;
+		if (errno != EBUSY || waited >= CGROUP_WAIT_MS)
+			return ERR_SYSTEM;
+		kill_members(cgroup);
+		(void)nanosleep(&step, NULL);
+	}
+	return OK;
+}
+
+enum err cgroup_remove(const char *name)
+{
+	char path[PATH_BYTES];
+	DIR *d = opendir(CGROUP_ROOT);
+	enum err e;
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
+	e = remove_one(path);
+	for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) {
+		enum err one;
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), CGROUP_ROOT "/%s/%s", entry->d_name, name);
+		one = remove_one(path);
+		if (e == OK)
+			e = one;
+	}
+	if (d)
+		closedir(d);
+	return e;
+}

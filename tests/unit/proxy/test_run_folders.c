@@ -1,0 +1,105 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proxy/run_folders.h"
+
+static char base[] = "/tmp/exeat-test-folders-XXXXXX";
+static char work[64], log_inside[80], log_outside[80];
+
+static void touch(const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(base));
+	snprintf(work, sizeof(work), "%s/work", base);
+	snprintf(log_inside, sizeof(log_inside), "%s/work/log", base);
+	snprintf(log_outside, sizeof(log_outside), "%s/work-log", base);
+	assert_int_equal(mkdir(work, 0700), 0);
+	touch(log_inside);
+	touch(log_outside);
+	/* What is refused is told on stderr, by intention. */
+	return freopen("/dev/null", "we", stderr) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	(void)unlink(log_inside);
+	(void)unlink(log_outside);
+	(void)rmdir(work);
+	return rmdir(base);
+}
+
+static void folder_of_ones_own_is_a_workspace(void **state)
+{
+	const struct settings none = { 0 };
+
+	(void)state;
+	assert_true(run_folders_ok(NULL, work, log_outside, &none));
+	assert_true(run_folders_ok(work, NULL, log_inside, &none));
+	assert_true(run_folders_ok(NULL, NULL, log_outside, &none));
+}
+
+static void systems_folders_are_none_however_they_are_written(void **state)
+{
+	static const char *const refused[] = { "/", "//", "/etc", "/etc/ssl", "/usr/bin", "/proc/self",
+					       "/home", "/tmp/..", "/tmp/../etc/", "/var", "/dev" };
+	const struct settings none = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+		assert_false(run_folders_ok(NULL, refused[i], log_outside, &none));
+	assert_false(run_folders_ok("/", NULL, log_outside, &none));
+	assert_true(run_folders_ok("/usr", NULL, log_outside, &none));
+}
+
+static void workspace_does_not_hold_the_log(void **state)
+{
+	const struct settings none = { 0 };
+
+	(void)state;
+	assert_false(run_folders_ok(NULL, work, log_inside, &none));
+	/* A name that begins alike is no part of it. */
+	assert_true(run_folders_ok(NULL, work, log_outside, &none));
+}
+
+static void neither_folder_holds_a_secret(void **state)
+{
+	struct settings_secret secret = { .file = str_of(log_inside) };
+	const struct settings one = { .secrets = &secret, .n_secrets = 1 };
+
+	(void)state;
+	assert_false(run_folders_ok(NULL, work, log_outside, &one));
+	assert_false(run_folders_ok(work, NULL, log_outside, &one));
+	secret.file = str_of(log_outside);
+	assert_true(run_folders_ok(work, work, log_outside, &one));
+	secret.file = STR_NONE;
+	assert_true(run_folders_ok(work, work, log_outside, &one));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(folder_of_ones_own_is_a_workspace),
+		cmocka_unit_test(systems_folders_are_none_however_they_are_written),
+		cmocka_unit_test(workspace_does_not_hold_the_log),
+		cmocka_unit_test(neither_folder_holds_a_secret),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
