@@ -463,4 +463,5 @@ def main(tests, names=None):
             print(f"FAIL  {name}\n      {text}", flush=True)
     print(f"{passed} passed, {failed} failed", flush=True)
     sys.stdout.flush()
-    os._exit(1 if failed else 0)
+    shutil.rmtree(bed.dir, True)
+    os._exit(1 if failed else 0)    # at once: servers' threads may stand in accept()
