@@ -119,8 +119,8 @@ static void act_none(struct connection *c)
 }
 
 static void (*const acts[CA_COUNT])(struct connection *) = {
-	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake, [CA_SERVE] = act_serve,
-	[CA_DIAL] = tunnel_start, [CA_DRAIN] = act_drain,       [CA_CLOSE] = act_close,
+	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake,
+	[CA_SERVE] = act_serve, [CA_DRAIN] = act_drain,	      [CA_CLOSE] = act_close,
 };
 
 void connection_step(struct connection *c, enum connection_event event)
@@ -251,8 +251,8 @@ static void look_drain(struct connection *c)
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
 	[CS_ACCEPTED] = look_nothing,	[CS_HELLO] = connection_look_hello, [CS_LEAF] = look_leaf,
-	[CS_HANDSHAKE] = look_handshake, [CS_HTTP] = look_http,		     [CS_TUNNEL] = tunnel_pump,
-	[CS_DRAIN] = look_drain,	[CS_CLOSED] = look_nothing,
+	[CS_HANDSHAKE] = look_handshake, [CS_HTTP] = look_http,		     [CS_DRAIN] = look_drain,
+	[CS_CLOSED] = look_nothing,
 };
 
 /* ---- the timer ---- */
@@ -271,8 +271,6 @@ static uint64_t deadline(const struct connection *c)
 		if (c->x)
 			return x;
 		return c->quiet_since + (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
-	case CS_TUNNEL:
-		return c->quiet_since + c->w->idle_ms;
 	case CS_DRAIN:
 		return c->since + (stream_finished(c->stream) ? CONNECTION_DRAIN_MS : c->w->idle_ms);
 	case CS_ACCEPTED:
@@ -327,7 +325,7 @@ static void settle(struct connection *c)
 
 	if (up && up->stream) {
 		if (!stream_handshaking(up->stream))
-			stream_want(up->stream, c->state == CS_TUNNEL || !c->x || !c->box.aborted);
+			stream_want(up->stream, !c->x || !c->box.aborted);
 		stream_settle(up->stream);
 	}
 	stream_settle(c->stream);

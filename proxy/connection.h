@@ -49,7 +49,7 @@ struct connection {
 	SSL *ssl;				/* between SIGNED and the handshake */
 	struct h1_box box;
 	struct exchange *x;
-	struct upstream *kept;			/* between exchanges; a tunnel's own */
+	struct upstream *kept;			/* between exchanges */
 
 	struct event *timer;
 	uint64_t armed, opened, since, quiet_since, ms_tls;
@@ -85,9 +85,5 @@ void connection_refuse(struct connection *c, enum refusal_reason reason, const c
 /* False: wait for room. *denied: the log cannot be written. */
 bool connection_record_open(struct connection *c, bool *denied);
 bool connection_record_close(struct connection *c);
-
-/* ---- tunnel.c: raw TCP ---- */
-void tunnel_start(struct connection *c);
-void tunnel_pump(struct connection *c);
 
 #endif

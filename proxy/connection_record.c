@@ -12,7 +12,6 @@ static const char *protocol(const struct connection *c)
 	case PROTO_HTTP:
 		return "http";
 	case PROTO_TCP:
-		return "tcp";
 	case PROTO_UNKNOWN:
 		break;
 	}

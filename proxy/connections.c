@@ -134,21 +134,6 @@ static void refuse(struct connections *all, int fd)
 
 /* ---- accepting ---- */
 
-/* Raw TCP is decided before a byte came: the origin may be the one who speaks first. */
-static bool is_raw(struct connection *c)
-{
-	struct facts f = { .literal = c->env.site.literal, .port = c->env.site.port, .proto = PROTO_TCP };
-
-	if (c->refusal_address)
-		return false;
-	if (f.literal)
-		f.addr = c->destination;
-	else
-		f.host = c->env.site.name;
-	c->decision = policy_decide(c->w->policy, &f);
-	return c->decision.verdict != VERDICT_DENY;
-}
-
 static void take(struct connections *all, int fd)
 {
 	struct connection *c = connection_new(all, fd, ++all->next_id);
@@ -161,12 +146,7 @@ static void take(struct connections *all, int fd)
 		connection_refuse(c, REFUSAL_policy, "no name stands for this address");
 		return;
 	}
-	if (is_raw(c)) {
-		c->env.site.proto = PROTO_TCP;
-		connection_step(c, CE_RAW);
-	} else {
-		connection_step(c, CE_KNOWN);
-	}
+	connection_step(c, CE_KNOWN);
 	connection_pump(c);
 }
 

@@ -276,48 +276,6 @@ static void origins_own_403_is_not_marked_as_ours(void **state)
 	rig_close(&r);
 }
 
-static void raw_tcp_that_is_allowed_is_relayed_both_ways(void **state)
-{
-	struct rig r;
-	struct peer c;
-
-	(void)state;
-	rig_open(&r);
-	r.script = NULL;
-	client_plain(&r, &c, "raw.test");
-	rig_until(&r, r.n_origins == 1);
-	peer_send(&r.origin[0], "220 origin speaks first\r\n");
-	rig_until(&r, peer_has(&c, "speaks first"));
-	peer_send(&c, "\x16\x03 any bytes");
-	rig_until(&r, peer_has(&r.origin[0], "any bytes"));
-	stream_finish(c.stream);
-	stream_settle(c.stream);
-	rig_until(&r, r.origin[0].ended && r.origin[0].clean);
-	peer_send(&r.origin[0], "bye");
-	stream_finish(r.origin[0].stream);
-	stream_settle(r.origin[0].stream);
-	rig_until(&r, c.ended && c.clean && peer_has(&c, "bye"));
-	rig_until(&r, log_has(&r, "\"ended\":\"closed by both\""));
-	peer_close(&c);
-	rig_close(&r);
-}
-
-static void raw_tcp_whose_origin_refuses_is_reset(void **state)
-{
-	struct rig r;
-	struct peer c;
-
-	(void)state;
-	rig_open(&r);
-	r.dial_status = DIAL_REFUSED;
-	client_plain(&r, &c, "raw.test");
-	rig_until(&r, c.ended);
-	assert_int_equal(stream_trouble(c.stream), STREAM_RESET);
-	assert_true(log_has(&r, "connection-refused"));
-	peer_close(&c);
-	rig_close(&r);
-}
-
 static void literal_address_with_a_rule_is_served(void **state)
 {
 	struct rig r;
@@ -511,8 +469,6 @@ int main(void)
 		cmocka_unit_test(host_of_another_name_never_gets_the_credential),
 		cmocka_unit_test(host_switched_on_the_second_request_is_refused),
 		cmocka_unit_test(origins_own_403_is_not_marked_as_ours),
-		cmocka_unit_test(raw_tcp_that_is_allowed_is_relayed_both_ways),
-		cmocka_unit_test(raw_tcp_whose_origin_refuses_is_reset),
 		cmocka_unit_test(literal_address_with_a_rule_is_served),
 		cmocka_unit_test(literal_address_with_a_name_in_its_hello_is_refused),
 		cmocka_unit_test(connections_over_the_limit_are_reset_and_counted),
