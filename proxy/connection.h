@@ -56,7 +56,7 @@ struct connection {
 	size_t drained;
 
 	/* for the record */
-	bool open_recorded, close_recorded, refused;
+	bool open_recorded, close_recorded, refused, decided;
 	struct decision decision;
 	struct refusal refusal;
 	struct addr dialled;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
+#include "proxy/repeats.h"
 
 struct connections {
 	struct worker *w;
@@ -188,6 +189,9 @@ struct connections *connections_new(struct worker *w, int listener, bool trust_s
 	all->trust = tls_trust_new(trust_system, trust_files, why);
 	if (!all->trust)
 		goto fail;
+	w->repeats = repeats_new(w);
+	if (!w->repeats)
+		goto fail;
 	*why = "no event";
 	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
 	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
@@ -223,6 +227,8 @@ void connections_free(struct connections *all)
 		if (!connection_bury(c))
 			connection_forget(c);
 	}
+	repeats_free(all->w->repeats);
+	all->w->repeats = NULL;
 	free_event(all->readable);
 	free_event(all->room);
 	free_event(all->burial);

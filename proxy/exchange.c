@@ -77,14 +77,9 @@ static enum result finish_refusal(struct exchange *x)
 {
 	enum err e;
 
-	if (x->refusal.reason == REFUSAL_foreign_credential && !x->foreign_told) {
-		if (!recorded(x, exchange_record_foreign(x)))
-			return WAIT;
-		x->foreign_told = true;
-	}
 	if (!x->answer_begun)
 		x->status = refusal_status(x->refusal.reason);
-	e = exchange_record_end(x);
+	e = exchange_record_refusal(x);
 	if (!recorded(x, e))
 		return WAIT;
 	if (e)
