@@ -296,6 +296,21 @@ static void arm(struct connection *c)
 	event_add(c->timer, &tv);
 }
 
+static void time_is_over(struct connection *c)
+{
+	if (c->state == CS_HELLO) {
+		connection_refuse(c, REFUSAL_hello_timeout, "");
+	} else if (c->state == CS_HTTP && c->x) {
+		exchange_timeout(c->x);
+	} else if (c->state == CS_HTTP && h1_box_begun(&c->box)) {
+		c->x = h1_box_late(&c->box, &c->env);
+		if (!c->x)
+			end_with(c, CE_TIMEOUT, "timed out");
+	} else {
+		end_with(c, CE_TIMEOUT, c->state == CS_HTTP ? "idle" : "timed out");
+	}
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connection *c = arg;
@@ -308,12 +323,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		arm(c);
 		return;
 	}
-	if (c->state == CS_HTTP && c->x)
-		exchange_timeout(c->x);
-	else if (c->state == CS_HELLO)
-		connection_refuse(c, REFUSAL_hello_timeout, "");
-	else
-		end_with(c, CE_TIMEOUT, c->state == CS_HTTP && !h1_box_begun(&c->box) ? "idle" : "timed out");
+	time_is_over(c);
 	connection_pump(c);
 }
 

@@ -49,7 +49,7 @@ struct exchange {
 
 	/* the answer */
 	bool begun_recorded, head_sent, answer_begun, answer_ended, continued;
-	unsigned status;
+	unsigned status, interims;
 	struct fields trailers;
 	struct buf scrubbed;
 	uint64_t bytes_down;

@@ -69,7 +69,8 @@ static void fail_tls(struct stream *s, int ssl_error)
 
 	if (s->handshaking && verified != X509_V_OK)
 		fail(s, STREAM_CERTIFICATE, X509_verify_cert_error_string(verified));
-	else if (e && ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+	else if (ssl_error == SSL_ERROR_ZERO_RETURN ||
+		 (e && ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING))
 		fail(s, STREAM_CUT, "connection closed inside the TLS handshake");
 	else if (e && IS_ALERT(ERR_GET_REASON(e)))
 		fail(s, STREAM_ALERT, text ? text : "TLS alert");
@@ -116,8 +117,9 @@ static size_t read_tls(struct stream *s, char *to, size_t n)
 	s->write_to_read = e == SSL_ERROR_WANT_WRITE;
 	if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
 		return 0;
+	/* A context may let an end without close_notify pass as one with it. */
 	if (e == SSL_ERROR_ZERO_RETURN)
-		s->clean = true;
+		s->clean = !BIO_eof(SSL_get_rbio(s->ssl));
 	else if (e == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 		s->clean = false;
 	else

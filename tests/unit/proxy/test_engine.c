@@ -1,6 +1,8 @@
 /* The whole engine, end to end: what works, what is refused, what is put on and taken off. */
 #include "tests/unit/proxy/engine_rig.h"
 
+#include <sys/resource.h>
+
 static void plain_http_get_reaches_the_origin(void **state)
 {
 	struct rig r;
@@ -327,6 +329,32 @@ static void connections_over_the_limit_are_reset_and_counted(void **state)
 	rig_close(&r);
 }
 
+static void accepting_stops_without_descriptors_and_goes_on_with_them(void **state)
+{
+	struct rlimit was, few;
+	struct rig r;
+	struct peer c;
+	int fd;
+
+	(void)state;
+	rig_open(&r);
+	fd = connect_to(&r, lease(&r, "web.test"));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = (struct rlimit){ .rlim_cur = (rlim_t)fd + 1, .rlim_max = was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	peer_open(&c, &r, fd, NULL, NULL, false);
+	peer_send(&c, "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n");
+	/* A listener that were still asked would be ready each time. */
+	for (int i = 0; i < 20; i++)
+		event_base_loop(r.base, EVLOOP_NONBLOCK);
+	assert_int_equal(event_base_get_num_events(r.base, EVENT_BASE_COUNT_ACTIVE), 0);
+	assert_int_equal(connections_count(r.w.connections), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	rig_until(&r, peer_has(&c, "\r\n\r\nhi"));
+	peer_close(&c);
+	rig_close(&r);
+}
+
 static void refusal_address_explains_to_each_request(void **state)
 {
 	struct rig r;
@@ -472,6 +500,7 @@ int main(void)
 		cmocka_unit_test(literal_address_with_a_rule_is_served),
 		cmocka_unit_test(literal_address_with_a_name_in_its_hello_is_refused),
 		cmocka_unit_test(connections_over_the_limit_are_reset_and_counted),
+		cmocka_unit_test(accepting_stops_without_descriptors_and_goes_on_with_them),
 		cmocka_unit_test(refusal_address_explains_to_each_request),
 		cmocka_unit_test(refusal_address_resets_without_explain),
 		cmocka_unit_test(log_that_cannot_be_written_refuses_requests),
