@@ -86,6 +86,7 @@ static void act_drain(struct connection *c)
 {
 	upstream_free(c->kept);
 	c->kept = NULL;
+	c->quiet_since = clock_ms();
 	stream_want(c->stream, true);
 	stream_finish(c->stream);
 }
@@ -237,14 +238,17 @@ static void look_http(struct connection *c)
 		c->waits_for_room |= exchange_waits_for_room(c->x);
 }
 
+/* A client that still sends may look for its answer only when it has sent all: a close now would reset
+ * it, and take the answer away (RFC 9112 9.6). So what comes is read for a while. */
 static void look_drain(struct connection *c)
 {
 	bool clean;
 	size_t n = stream_in(c->stream).n;
 
 	stream_take(c->stream, n);
-	c->drained += n;
-	if (stream_failed(c->stream) || c->drained > CONNECTION_DRAIN_BYTES ||
+	if (n)
+		c->quiet_since = clock_ms();
+	if (stream_failed(c->stream) ||
 	    (stream_finished(c->stream) && stream_ended(c->stream, &clean)))
 		connection_step(c, CE_GONE);
 }
@@ -256,6 +260,15 @@ static void (*const looks[CS_COUNT])(struct connection *) = {
 };
 
 /* ---- the timer ---- */
+
+static uint64_t drain_deadline(const struct connection *c)
+{
+	uint64_t longest = c->since + CONNECTION_DRAIN_LONGEST_MS, quiet = c->quiet_since + CONNECTION_DRAIN_MS;
+
+	if (!stream_finished(c->stream))
+		return c->since + c->w->idle_ms;
+	return quiet < longest ? quiet : longest;
+}
 
 static uint64_t deadline(const struct connection *c)
 {
@@ -272,7 +285,7 @@ static uint64_t deadline(const struct connection *c)
 			return x;
 		return c->quiet_since + (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
 	case CS_DRAIN:
-		return c->since + (stream_finished(c->stream) ? CONNECTION_DRAIN_MS : c->w->idle_ms);
+		return drain_deadline(c);
 	case CS_ACCEPTED:
 	case CS_LEAF:
 	case CS_CLOSED:

@@ -22,8 +22,8 @@
 #define CONNECTION_HELLO_MS 10000u
 #define CONNECTION_HANDSHAKE_MS 10000u
 #define CONNECTION_REQUEST_MS 30000u
-#define CONNECTION_DRAIN_MS 2000u
-#define CONNECTION_DRAIN_BYTES (4u << 20)
+#define CONNECTION_DRAIN_MS 2000u	/* of silence, after the last byte went out */
+#define CONNECTION_DRAIN_LONGEST_MS 30000u
 
 struct connections;
 
@@ -53,7 +53,6 @@ struct connection {
 
 	struct event *timer;
 	uint64_t armed, opened, since, quiet_since, ms_tls;
-	size_t drained;
 
 	/* for the record */
 	bool open_recorded, close_recorded, refused, decided;
