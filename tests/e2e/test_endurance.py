@@ -427,6 +427,7 @@ def stages():
         s = connect(); s.sendall(part); yield s
     s = connect(); ask(s, "/big"); s.recv(100000); yield s
     s = connect(); ask(s); s.recv(1000); yield s
+s = connect(); ask(s, more=b"connection: close\r\n"); read_to_end(s); s.close(); time.sleep(1)
 for wait in (0, 0.05):
     for how in (reset, lambda s: s.close()):
         for _ in range(5):
@@ -438,9 +439,10 @@ time.sleep(3)
 s = connect(); ask(s, more=b"connection: close\r\n"); print(status(read_to_end(s)[0]))
 """)
     worker = _worker(run)
+    b.wait_until("the first connection's end", lambda: run.records("connection", phase="close"))
     before = _descriptors(worker)
-    b.wait_until("the resets", lambda: len(run.records("connection", phase="close")) >= 280, 90)
-    b.wait_until("no descriptor is left", lambda: _descriptors(worker) <= before + 2, 10)
+    b.wait_until("the resets", lambda: len(run.records("connection", phase="close")) >= 281, 90)
+    b.wait_until("no descriptor is left", lambda: _descriptors(worker) <= before, 10)
     run.wait()
     b.check(run.out.split() == ["done", "200"], "and it still works", run.out, run.err)
     opened = {r["connection"] for r in run.records("connection", phase="open")}
