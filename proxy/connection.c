@@ -85,6 +85,7 @@ static void act_drain(struct connection *c)
 {
 	upstream_free(c->kept);
 	c->kept = NULL;
+	c->quiet_since = clock_ms();
 	stream_want(c->stream, true);
 	stream_finish(c->stream);
 }
@@ -118,8 +119,8 @@ static void act_none(struct connection *c)
 }
 
 static void (*const acts[CA_COUNT])(struct connection *) = {
-	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake, [CA_SERVE] = act_serve,
-	[CA_DIAL] = tunnel_start, [CA_DRAIN] = act_drain,       [CA_CLOSE] = act_close,
+	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake,
+	[CA_SERVE] = act_serve, [CA_DRAIN] = act_drain,	      [CA_CLOSE] = act_close,
 };
 
 void connection_step(struct connection *c, enum connection_event event)
@@ -236,25 +237,37 @@ static void look_http(struct connection *c)
 		c->waits_for_room |= exchange_waits_for_room(c->x);
 }
 
+/* A client that still sends may look for its answer only when it has sent all: a close now would reset
+ * it, and take the answer away (RFC 9112 9.6). So what comes is read for a while. */
 static void look_drain(struct connection *c)
 {
 	bool clean;
 	size_t n = stream_in(c->stream).n;
 
 	stream_take(c->stream, n);
-	c->drained += n;
-	if (stream_failed(c->stream) || c->drained > CONNECTION_DRAIN_BYTES ||
+	if (n)
+		c->quiet_since = clock_ms();
+	if (stream_failed(c->stream) ||
 	    (stream_finished(c->stream) && stream_ended(c->stream, &clean)))
 		connection_step(c, CE_GONE);
 }
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
 	[CS_ACCEPTED] = look_nothing,	[CS_HELLO] = connection_look_hello, [CS_LEAF] = look_leaf,
-	[CS_HANDSHAKE] = look_handshake, [CS_HTTP] = look_http,		     [CS_TUNNEL] = tunnel_pump,
-	[CS_DRAIN] = look_drain,	[CS_CLOSED] = look_nothing,
+	[CS_HANDSHAKE] = look_handshake, [CS_HTTP] = look_http,		     [CS_DRAIN] = look_drain,
+	[CS_CLOSED] = look_nothing,
 };
 
 /* ---- the timer ---- */
+
+static uint64_t drain_deadline(const struct connection *c)
+{
+	uint64_t longest = c->since + CONNECTION_DRAIN_LONGEST_MS, quiet = c->quiet_since + CONNECTION_DRAIN_MS;
+
+	if (!stream_finished(c->stream))
+		return c->since + c->w->idle_ms;
+	return quiet < longest ? quiet : longest;
+}
 
 static uint64_t deadline(const struct connection *c)
 {
@@ -270,10 +283,8 @@ static uint64_t deadline(const struct connection *c)
 		if (c->x)
 			return x;
 		return c->quiet_since + (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
-	case CS_TUNNEL:
-		return c->quiet_since + c->w->idle_ms;
 	case CS_DRAIN:
-		return c->since + (stream_finished(c->stream) ? CONNECTION_DRAIN_MS : c->w->idle_ms);
+		return drain_deadline(c);
 	case CS_ACCEPTED:
 	case CS_LEAF:
 	case CS_CLOSED:
@@ -297,6 +308,21 @@ static void arm(struct connection *c)
 	event_add(c->timer, &tv);
 }
 
+static void time_is_over(struct connection *c)
+{
+	if (c->state == CS_HELLO) {
+		connection_refuse(c, REFUSAL_hello_timeout, "");
+	} else if (c->state == CS_HTTP && c->x) {
+		exchange_timeout(c->x);
+	} else if (c->state == CS_HTTP && h1_box_begun(&c->box)) {
+		c->x = h1_box_late(&c->box, &c->env);
+		if (!c->x)
+			end_with(c, CE_TIMEOUT, "timed out");
+	} else {
+		end_with(c, CE_TIMEOUT, c->state == CS_HTTP ? "idle" : "timed out");
+	}
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connection *c = arg;
@@ -309,12 +335,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		arm(c);
 		return;
 	}
-	if (c->state == CS_HTTP && c->x)
-		exchange_timeout(c->x);
-	else if (c->state == CS_HELLO)
-		connection_refuse(c, REFUSAL_hello_timeout, "");
-	else
-		end_with(c, CE_TIMEOUT, c->state == CS_HTTP && !h1_box_begun(&c->box) ? "idle" : "timed out");
+	time_is_over(c);
 	connection_pump(c);
 }
 
@@ -326,7 +347,7 @@ static void settle(struct connection *c)
 
 	if (up && up->stream) {
 		if (!stream_handshaking(up->stream))
-			stream_want(up->stream, c->state == CS_TUNNEL || !c->x || !c->box.aborted);
+			stream_want(up->stream, !c->x || !c->box.aborted);
 		stream_settle(up->stream);
 	}
 	stream_settle(c->stream);

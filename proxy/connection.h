@@ -22,8 +22,8 @@
 #define CONNECTION_HELLO_MS 10000u
 #define CONNECTION_HANDSHAKE_MS 10000u
 #define CONNECTION_REQUEST_MS 30000u
-#define CONNECTION_DRAIN_MS 2000u
-#define CONNECTION_DRAIN_BYTES (4u << 20)
+#define CONNECTION_DRAIN_MS 2000u	/* of silence, after the last byte went out */
+#define CONNECTION_DRAIN_LONGEST_MS 30000u
 
 struct connections;
 
@@ -49,14 +49,13 @@ struct connection {
 	SSL *ssl;				/* between SIGNED and the handshake */
 	struct h1_box box;
 	struct exchange *x;
-	struct upstream *kept;			/* between exchanges; a tunnel's own */
+	struct upstream *kept;			/* between exchanges */
 
 	struct event *timer;
 	uint64_t armed, opened, since, quiet_since, ms_tls;
-	size_t drained;
 
 	/* for the record */
-	bool open_recorded, close_recorded, refused;
+	bool open_recorded, close_recorded, refused, decided;
 	struct decision decision;
 	struct refusal refusal;
 	struct addr dialled;
@@ -85,9 +84,5 @@ void connection_refuse(struct connection *c, enum refusal_reason reason, const c
 /* False: wait for room. *denied: the log cannot be written. */
 bool connection_record_open(struct connection *c, bool *denied);
 bool connection_record_close(struct connection *c);
-
-/* ---- tunnel.c: raw TCP ---- */
-void tunnel_start(struct connection *c);
-void tunnel_pump(struct connection *c);
 
 #endif

@@ -14,7 +14,6 @@
 	X(LEAF,      "the broker signs a certificate for the name")                               \
 	X(HANDSHAKE, "TLS towards the box")                                                       \
 	X(HTTP,      "exchanges, one after the other")                                            \
-	X(TUNNEL,    "raw TCP that the policy allows, relayed as it is")                          \
 	X(DRAIN,     "nothing new; the last bytes go out, the peer's end is waited for")          \
 	X(CLOSED,    "sockets gone; freed after the pass, when all is on record")
 
@@ -22,7 +21,6 @@
 	X(KNOWN)	/* the destination stands for a name or an address */                     \
 	X(TLS)		/* a hello that may go on */                                              \
 	X(PLAIN)	/* plain HTTP */                                                          \
-	X(RAW)		/* the policy allows raw TCP */                                           \
 	X(SIGNED)	/* the leaf is there */                                                   \
 	X(SECURE)	/* handshake done */                                                      \
 	X(REFUSED)	/* last words (an alert) are queued */                                    \
@@ -36,7 +34,6 @@
 	X(ASK_LEAF)                                                                               \
 	X(SHAKE)                                                                                  \
 	X(SERVE)                                                                                  \
-	X(DIAL)                                                                                   \
 	X(DRAIN)                                                                                  \
 	X(CLOSE)
 

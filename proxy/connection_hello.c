@@ -91,6 +91,14 @@ static struct facts facts_of(const struct connection *c)
 	return f;
 }
 
+static void decide(struct connection *c)
+{
+	struct facts f = facts_of(c);
+
+	c->decision = policy_decide(c->w->policy, &f);
+	c->decided = true;
+}
+
 /* Is the server name the one that was resolved? On the refusal address it is the one to refuse. */
 static bool check_sni(struct connection *c)
 {
@@ -119,7 +127,6 @@ static bool check_sni(struct connection *c)
 
 static void judge_hello(struct connection *c)
 {
-	struct facts f;
 	bool denied;
 
 	if (!check_sni(c))
@@ -128,8 +135,7 @@ static void judge_hello(struct connection *c)
 		connection_refuse(c, REFUSAL_no_alpn, "");
 		return;
 	}
-	f = facts_of(c);
-	c->decision = policy_decide(c->w->policy, &f);
+	decide(c);
 	if (c->decision.verdict == VERDICT_DENY && !c->refusal_address) {
 		connection_refuse(c, REFUSAL_policy, "");
 		return;
@@ -175,11 +181,11 @@ static void look_plain(struct connection *c, char first)
 	bool denied;
 
 	c->env.site.proto = PROTO_HTTP;
-	f = facts_of(c);
 	if (c->env.site.name.n)
-		c->decision = policy_decide(c->w->policy, &f);
+		decide(c);
 	/* An empty line may stand before a request (RFC 9112 2.2); else it begins with a method. */
 	if (first != '\r' && !http_is_token(str_n(&first, 1))) {
+		f = facts_of(c);
 		f.proto = PROTO_HTTPS;
 		connection_refuse(c, policy_decide(c->w->policy, &f).verdict == VERDICT_DENY ? REFUSAL_not_http
 											     : REFUSAL_not_tls, "");

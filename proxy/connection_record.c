@@ -1,21 +1,7 @@
 #include "proxy/audit.h"
 #include "proxy/clock.h"
 #include "proxy/connection.h"
-
-static const char *protocol(const struct connection *c)
-{
-	switch (c->env.site.proto) {
-	case PROTO_HTTPS:
-		return "https";
-	case PROTO_HTTP:
-		return "http";
-	case PROTO_TCP:
-		return "tcp";
-	case PROTO_UNKNOWN:
-		break;
-	}
-	return "";
-}
+#include "proxy/repeats.h"
 
 static void put_connection(struct record *r, const struct connection *c, const char *phase)
 {
@@ -28,21 +14,28 @@ static void put_connection(struct record *r, const struct connection *c, const c
 		record_str(r, c->env.site.literal ? REC_address : REC_synthetic,
 			   str_of(addr_format(&c->destination, text)));
 	record_u64(r, REC_port, c->env.site.port);
-	record_str(r, REC_protocol, str_of(protocol(c)));
+	record_str(r, REC_protocol, str_of(proto_name(c->env.site.proto)));
 	record_str(r, REC_sni, str_n(c->hello.sni, c->hello.sni_n));
+}
+
+/* Nothing can come of it but a refusal: told once, at its end, and repetitions are counted. */
+static bool hopeless(const struct connection *c)
+{
+	return !c->open_recorded && (c->refused || c->refusal_address ||
+				     (c->decided && c->decision.verdict == VERDICT_DENY));
 }
 
 static void put_verdict(struct record *r, const struct connection *c)
 {
 	bool by_rule = !c->refused || c->refusal.reason == REFUSAL_policy;
 
-	if (by_rule && c->env.site.name.n) {
+	if (by_rule && c->decided) {
 		audit_decision(r, c->w->policy, c->decision);
 	} else if (c->refused) {
 		record_str(r, REC_verdict, STR("deny"));
 		record_str(r, REC_reason, str_of(c->ended));
 	}
-	if (c->refused)
+	if (c->refused || hopeless(c))
 		record_str(r, REC_refusal, str_of(c->refusal.id));
 }
 
@@ -52,7 +45,7 @@ bool connection_record_open(struct connection *c, bool *denied)
 	enum err e;
 
 	*denied = false;
-	if (c->open_recorded)
+	if (c->open_recorded || hopeless(c))
 		return true;
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "open");
@@ -63,11 +56,10 @@ bool connection_record_open(struct connection *c, bool *denied)
 	return e != ERR_FULL;
 }
 
-bool connection_record_close(struct connection *c)
+static enum err write_close(struct connection *c)
 {
 	char text[ADDR_TEXT_MAX];
 	struct record r;
-	enum err e;
 
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "close");
@@ -82,7 +74,29 @@ bool connection_record_close(struct connection *c)
 	record_u64(&r, REC_ms_tls, c->ms_tls);
 	record_u64(&r, REC_ms, clock_ms() - c->opened);
 	record_str(&r, REC_ended, str_of(c->ended));
-	e = audit_commit(c->w, &r);
+	return audit_commit(c->w, &r);
+}
+
+bool connection_record_close(struct connection *c)
+{
+	struct repeat what = { .kind = RECORD_connection, .decision = c->decision,
+			       .reason = c->refused ? c->refusal.reason : REFUSAL_policy,
+			       .proto = c->env.site.proto, .port = c->env.site.port,
+			       .host = c->env.site.name,
+			       .path = str_n(c->hello.sni, c->hello.sni_n),
+			       .why = str_of(c->refused ? c->ended : "") };
+	bool counts = hopeless(c);
+	enum err e;
+
+	if (!c->refusal.id[0])
+		refusal_id(&c->refusal);
+	if (counts && !repeats_first(c->w->repeats, &what, c->refusal.id)) {
+		c->close_recorded = true;
+		return true;
+	}
+	e = write_close(c);
+	if (e && counts)
+		repeats_drop(c->w->repeats, &what);
 	c->close_recorded = e != ERR_FULL;
 	return c->close_recorded;
 }

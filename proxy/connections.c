@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
+#include "proxy/repeats.h"
 
 struct connections {
 	struct worker *w;
@@ -134,21 +135,6 @@ static void refuse(struct connections *all, int fd)
 
 /* ---- accepting ---- */
 
-/* Raw TCP is decided before a byte came: the origin may be the one who speaks first. */
-static bool is_raw(struct connection *c)
-{
-	struct facts f = { .literal = c->env.site.literal, .port = c->env.site.port, .proto = PROTO_TCP };
-
-	if (c->refusal_address)
-		return false;
-	if (f.literal)
-		f.addr = c->destination;
-	else
-		f.host = c->env.site.name;
-	c->decision = policy_decide(c->w->policy, &f);
-	return c->decision.verdict != VERDICT_DENY;
-}
-
 static void take(struct connections *all, int fd)
 {
 	struct connection *c = connection_new(all, fd, ++all->next_id);
@@ -161,12 +147,7 @@ static void take(struct connections *all, int fd)
 		connection_refuse(c, REFUSAL_policy, "no name stands for this address");
 		return;
 	}
-	if (is_raw(c)) {
-		c->env.site.proto = PROTO_TCP;
-		connection_step(c, CE_RAW);
-	} else {
-		connection_step(c, CE_KNOWN);
-	}
+	connection_step(c, CE_KNOWN);
 	connection_pump(c);
 }
 
@@ -208,6 +189,9 @@ struct connections *connections_new(struct worker *w, int listener, bool trust_s
 	all->trust = tls_trust_new(trust_system, trust_files, why);
 	if (!all->trust)
 		goto fail;
+	w->repeats = repeats_new(w);
+	if (!w->repeats)
+		goto fail;
 	*why = "no event";
 	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
 	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
@@ -243,6 +227,8 @@ void connections_free(struct connections *all)
 		if (!connection_bury(c))
 			connection_forget(c);
 	}
+	repeats_free(all->w->repeats);
+	all->w->repeats = NULL;
 	free_event(all->readable);
 	free_event(all->room);
 	free_event(all->burial);

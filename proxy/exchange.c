@@ -77,14 +77,9 @@ static enum result finish_refusal(struct exchange *x)
 {
 	enum err e;
 
-	if (x->refusal.reason == REFUSAL_foreign_credential && !x->foreign_told) {
-		if (!recorded(x, exchange_record_foreign(x)))
-			return WAIT;
-		x->foreign_told = true;
-	}
 	if (!x->answer_begun)
 		x->status = refusal_status(x->refusal.reason);
-	e = exchange_record_end(x);
+	e = exchange_record_refusal(x);
 	if (!recorded(x, e))
 		return WAIT;
 	if (e)
@@ -572,6 +567,8 @@ static bool expects(const struct exchange *x)
 
 uint64_t exchange_deadline(const struct exchange *x)
 {
+	uint32_t limit;
+
 	if (x->over || x->refused || x->abandoned)
 		return 0;
 	if (x->step == STEP_DIAL)
@@ -580,7 +577,10 @@ uint64_t exchange_deadline(const struct exchange *x)
 		return 0;
 	if (expects(x))
 		return x->sent_at + EXCHANGE_EXPECT_MS;
-	return x->last_moved + (x->answer_begun ? x->env->w->idle_ms : EXCHANGE_ANSWER_MS);
+	limit = x->env->w->idle_ms;
+	if (!x->answer_begun && (x->request_ended || limit > EXCHANGE_ANSWER_MS))
+		limit = EXCHANGE_ANSWER_MS;
+	return x->last_moved + limit;
 }
 
 void exchange_timeout(struct exchange *x)
@@ -594,7 +594,8 @@ void exchange_timeout(struct exchange *x)
 		x->env->box->interim(x->env->box_port, &go_on);
 		x->last_moved = clock_ms();
 	} else {
-		exchange_refuse(x, REFUSAL_response_timeout, STR_NONE);
+		exchange_refuse(x, exchange_wants_body(x) ? REFUSAL_request_timeout : REFUSAL_response_timeout,
+				STR_NONE);
 	}
 }
 

@@ -22,8 +22,9 @@
 #include "proxy/foreign.h"
 #include "proxy/upstream.h"
 
-#define EXCHANGE_ANSWER_MS 300000u	/* the longest wait for an answer's head */
+#define EXCHANGE_ANSWER_MS 300000u	/* the longest wait for an answer's head, or for more of a request */
 #define EXCHANGE_EXPECT_MS 1000u	/* Expect: 100-continue: how long the origin is waited for */
+#define EXCHANGE_INTERIM_MAX 64u	/* answers before the answer */
 #define EXCHANGE_TEXT_MAX (3 * HTTP1_LINE_MAX)
 
 struct exchange;

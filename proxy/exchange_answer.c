@@ -68,6 +68,10 @@ void exchange_answer_head(struct exchange *x, struct reply *a)
 		exchange_refuse(x, REFUSAL_upgrade_unsupported, STR_NONE);
 		return;
 	}
+	if (a->status < 200 && ++x->interims > EXCHANGE_INTERIM_MAX) {
+		exchange_refuse(x, REFUSAL_response_malformed, STR("too many interim answers"));
+		return;
+	}
 	if (a->status < 200) {
 		interim(x, a);
 		return;

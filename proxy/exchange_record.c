@@ -3,6 +3,7 @@
 #include "proxy/audit.h"
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"
+#include "proxy/repeats.h"
 
 /* Refusals from here on are an origin's or our own trouble with an allowed request. */
 static bool is_trouble(enum refusal_reason reason)
@@ -49,7 +50,7 @@ static void put_request(struct record *r, const struct exchange *x)
 	record_u64(r, REC_exchange, x->id);
 	put_verdict(r, x);
 	record_str(r, REC_method, buf_str(&x->method));
-	record_str(r, REC_scheme, site->proto == PROTO_HTTPS ? STR("https") : STR("http"));
+	record_str(r, REC_scheme, str_of(proto_name(site->proto)));
 	record_str(r, REC_host, exchange_host(x));
 	record_str(r, REC_path, buf_str(&x->path));
 	record_u64(r, REC_port, site->port);
@@ -123,4 +124,35 @@ enum err exchange_record_foreign(struct exchange *x)
 	record_str(&r, REC_host, exchange_host(x));
 	record_str(&r, REC_rule, x->rule.id);
 	return audit_commit(x->env->w, &r);
+}
+
+static enum err write_refusal(struct exchange *x)
+{
+	enum err e = OK;
+
+	if (x->refusal.reason == REFUSAL_foreign_credential && !x->foreign_told) {
+		e = exchange_record_foreign(x);
+		x->foreign_told = e == OK;
+	}
+	return e ? e : exchange_record_end(x);
+}
+
+enum err exchange_record_refusal(struct exchange *x)
+{
+	const struct site *site = &x->env->site;
+	struct repeat what = { .kind = RECORD_request, .reason = x->refusal.reason, .decision = x->decision,
+			       .proto = site->proto, .port = site->port, .host = exchange_host(x),
+			       .method = buf_str(&x->method), .path = buf_str(&x->path),
+			       .why = str_of(x->why) };
+	enum err e;
+
+	/* What was allowed so far, or has begun, is told to its end. */
+	if (is_trouble(x->refusal.reason) || x->begun_recorded)
+		return write_refusal(x);
+	if (!repeats_first(x->env->w->repeats, &what, x->refusal.id))
+		return OK;
+	e = write_refusal(x);
+	if (e)
+		repeats_drop(x->env->w->repeats, &what);
+	return e;
 }

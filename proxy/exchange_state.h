@@ -49,7 +49,7 @@ struct exchange {
 
 	/* the answer */
 	bool begun_recorded, head_sent, answer_begun, answer_ended, continued;
-	unsigned status;
+	unsigned status, interims;
 	struct fields trailers;
 	struct buf scrubbed;
 	uint64_t bytes_down;
@@ -78,5 +78,7 @@ struct facts exchange_facts(const struct exchange *x);
 must_use enum err exchange_record_begin(struct exchange *x);
 must_use enum err exchange_record_end(struct exchange *x);
 must_use enum err exchange_record_foreign(struct exchange *x);
+/* The end record of a refused one, or what stands for it: see proxy/repeats.h. */
+must_use enum err exchange_record_refusal(struct exchange *x);
 
 #endif

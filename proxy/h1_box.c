@@ -78,6 +78,16 @@ struct exchange *h1_box_request(struct h1_box *b, const struct exchange_env *env
 	return x;
 }
 
+struct exchange *h1_box_late(struct h1_box *b, const struct exchange_env *env)
+{
+	struct exchange *x = exchange_new(env);
+
+	b->keep = false;
+	if (x)
+		exchange_malformed(x, REFUSAL_request_timeout, "");
+	return x;
+}
+
 static bool take_event(struct h1_box *b, struct exchange *x, struct str *in)
 {
 	switch (http1_read(b->parser, in)) {
@@ -114,10 +124,10 @@ bool h1_box_body(struct h1_box *b, struct exchange *x)
 	stream_take(b->stream, had - in.n);
 	if (!stream_ended(b->stream, &clean))
 		return in.n != had;
-	/* A client that has closed its half after a whole request still waits for the answer. */
-	if (!clean || (!b->request_ended && in.n == 0 && exchange_wants_body(x))) {
-		exchange_abandon(x, b->request_ended ? "closed by the client"
-						     : "closed by the client inside its request");
+	/* A client that has closed its half after a whole request still waits for the answer, even where
+	 * its TLS did not say so: nothing of it is missing. One that is gone resets what we send. */
+	if (!b->request_ended && (!clean || (in.n == 0 && exchange_wants_body(x)))) {
+		exchange_abandon(x, "closed by the client inside its request");
 		return true;
 	}
 	return in.n != had;

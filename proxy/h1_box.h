@@ -31,6 +31,8 @@ void h1_box_free(struct h1_box *b);
 struct exchange *h1_box_request(struct h1_box *b, const struct exchange_env *env);
 /* Feeds the request's body as far as it is there and wanted. True when something moved. */
 bool h1_box_body(struct h1_box *b, struct exchange *x);
+/* The request that has begun did not become whole in time. NULL: out of memory. */
+struct exchange *h1_box_late(struct h1_box *b, const struct exchange_env *env);
 /* Has a request begun that is not whole? */
 bool h1_box_begun(const struct h1_box *b);
 /* The exchange is over: ready for the next. */

@@ -112,16 +112,15 @@ static bool take_event(struct upstream *up, struct exchange *x, struct str *in)
 /* The origin's side is over: was that the answer's end? Frees @up where the exchange begins again. */
 static void take_end(struct upstream *up, struct exchange *x)
 {
-	bool clean;
+	bool clean, ended = stream_ended(up->stream, &clean);
 	enum http1_event e;
 
-	if (stream_failed(up->stream)) {
+	if (stream_failed(up->stream) && !(ended && clean)) {
 		exchange_answer_failed(x, http1_begun(up->parser) ? REFUSAL_response_incomplete
 								  : REFUSAL_connection_terminated,
 				       stream_why(up->stream));
 		return;
 	}
-	(void)stream_ended(up->stream, &clean);
 	e = http1_eof(up->parser);
 	if (e == H1_END && clean)
 		exchange_answer_end(x, NULL);
@@ -130,6 +129,13 @@ static void take_end(struct upstream *up, struct exchange *x)
 	else
 		exchange_answer_failed(x, REFUSAL_response_incomplete,
 				       e == H1_END ? "TLS ended without close_notify" : http1_error(up->parser));
+}
+
+/* An origin that takes no more may have answered first. */
+static void look_for_last_words(struct upstream *up)
+{
+	if (stream_failed(up->stream) && stream_in(up->stream).n == 0)
+		stream_poll(up->stream);
 }
 
 static bool read_answer(struct upstream *up, struct exchange *x)
@@ -148,6 +154,9 @@ static bool read_answer(struct upstream *up, struct exchange *x)
 	}
 	took = in.n != had;
 	stream_take(up->stream, had - in.n);
+	look_for_last_words(up);
+	if (stream_in(up->stream).n > in.n)
+		return true;
 	if (in.n == 0 && exchange_wants_answer(x) &&
 	    (stream_ended(up->stream, &clean) || stream_failed(up->stream))) {
 		take_end(up, x);

@@ -60,10 +60,10 @@ void log_tail_escape(struct str text, struct buf *out)
 static const struct {
 	const char *kind, *what;
 } shapes[] = {
-	{ "request",       "{method} {scheme}[://{host}]{path}[ {status}][ {proxy_error}][ {reason}]" },
+	{ "request",       "[{method} ]{scheme}[://{host}]{path}[ {status}][ {proxy_error}][ x{count}][ {reason}]" },
 	{ "dns",           "dns {name}[ {type}][ -> {answers}][ {rcode}][ {reason}]" },
 	{ "connect",       "connect {destination}[ port {port}][ {protocol}][ x{count}][ {reason}]" },
-	{ "connection",    "{phase} {destination}[ port {port}][ {protocol}][ {tls}][ {ended}][ {reason}]" },
+	{ "connection",    "[{phase} ]{destination}[ port {port}][ {protocol}][ {tls}][ {ended}][ x{count}][ {reason}]" },
 	{ "dial",          "dial {destination}[ -> {address}][ port {port}][ {ended}][ {reason}]" },
 	{ "credential",    "credential {credential}[ {event}][ {field}][ {reason}]" },
 	{ "start",         "exeat[ {version}]" },

@@ -10,6 +10,12 @@
  *
  * OpenSSL may want to write in order to read and the reverse (key updates, alerts); @need keeps which
  * event the last call asked for.
+ *
+ * A peer that answers and closes without having read all that was sent to it makes its kernel send a
+ * reset: writing fails, but what it said before waits in the socket. So a failure of writing leaves the
+ * reading side as it is (@unsent), for stream_poll(). The failed call has taken the socket's error
+ * away: the end that is read then looks clean. It is one only where the peer's FIN came before its
+ * reset, and then the kernel's word was EPIPE (tcp(7): "the other end closed").
  */
 #include "proxy/stream.h"
 
@@ -39,6 +45,8 @@ struct stream {
 	bool handshaking, want, ended, clean, full, held, finish, finished, aborted;
 	short need;		/* what a handshake waits for */
 	bool write_to_read;	/* reading waits for room to write */
+	bool unsent;		/* the trouble is that of writing */
+	bool reset;		/* and came before the peer's FIN */
 	enum stream_trouble trouble;
 	char why[STREAM_WHY_MAX];
 	uint64_t bytes_in, bytes_out;
@@ -61,7 +69,8 @@ static void fail_tls(struct stream *s, int ssl_error)
 
 	if (s->handshaking && verified != X509_V_OK)
 		fail(s, STREAM_CERTIFICATE, X509_verify_cert_error_string(verified));
-	else if (e && ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+	else if (ssl_error == SSL_ERROR_ZERO_RETURN ||
+		 (e && ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING))
 		fail(s, STREAM_CUT, "connection closed inside the TLS handshake");
 	else if (e && IS_ALERT(ERR_GET_REASON(e)))
 		fail(s, STREAM_ALERT, text ? text : "TLS alert");
@@ -108,8 +117,9 @@ static size_t read_tls(struct stream *s, char *to, size_t n)
 	s->write_to_read = e == SSL_ERROR_WANT_WRITE;
 	if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
 		return 0;
+	/* A context may let an end without close_notify pass as one with it. */
 	if (e == SSL_ERROR_ZERO_RETURN)
-		s->clean = true;
+		s->clean = !BIO_eof(SSL_get_rbio(s->ssl));
 	else if (e == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 		s->clean = false;
 	else
@@ -129,7 +139,7 @@ static size_t read_plain(struct stream *s, char *to, size_t n)
 		return 0;
 	if (got < 0)
 		fail(s, STREAM_RESET, strerror(errno));
-	s->clean = got == 0;
+	s->clean = got == 0 && !s->reset;
 	s->ended = true;
 	return 0;
 }
@@ -147,12 +157,17 @@ static void compact(struct buf *b, size_t *gone)
 	*gone = 0;
 }
 
+static bool can_read(const struct stream *s)
+{
+	return !s->handshaking && !s->ended && (s->trouble == STREAM_FINE || s->unsent);
+}
+
 static void read_some(struct stream *s)
 {
 	size_t budget = STREAM_PASS_MAX, got = 1;
 
 	compact(&s->in, &s->in_taken);
-	while (got && budget && room(s) && !s->ended && s->trouble == STREAM_FINE) {
+	while (got && budget && room(s) && can_read(s)) {
 		size_t n = room(s) < READ_CHUNK ? room(s) : READ_CHUNK;
 		char *to;
 
@@ -178,18 +193,25 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->handshaking && s->trouble == STREAM_FINE)
 		handshake(s);
-	if (!s->handshaking && s->want && !s->ended && s->trouble == STREAM_FINE)
+	if (s->want && can_read(s))
 		read_some(s);
 	s->wake(s->arg);
 }
 
 void stream_poll(struct stream *s)
 {
-	if (!s->handshaking && !s->ended && s->trouble == STREAM_FINE)
+	if (can_read(s))
 		read_some(s);
 }
 
 /* ---- writing ---- */
+
+static void fail_writing(struct stream *s)
+{
+	s->unsent = s->trouble == STREAM_FINE;
+	s->reset = errno != EPIPE;
+	fail(s, STREAM_RESET, strerror(errno));
+}
 
 /* How many bytes went; 0: not now, or failed. */
 static size_t write_tls(struct stream *s, const char *p, size_t n)
@@ -203,7 +225,9 @@ static size_t write_tls(struct stream *s, const char *p, size_t n)
 	if (r == 1)
 		return put;
 	e = SSL_get_error(s->ssl, r);
-	if (e != SSL_ERROR_WANT_READ && e != SSL_ERROR_WANT_WRITE)
+	if (e == SSL_ERROR_SYSCALL && errno)
+		fail_writing(s);
+	else if (e != SSL_ERROR_WANT_READ && e != SSL_ERROR_WANT_WRITE)
 		fail_tls(s, e);
 	ERR_clear_error();
 	return 0;
@@ -216,7 +240,7 @@ static size_t write_plain(struct stream *s, const char *p, size_t n)
 	if (put >= 0)
 		return (size_t)put;
 	if (errno != EAGAIN && errno != EINTR)
-		fail(s, STREAM_RESET, strerror(errno));
+		fail_writing(s);
 	return 0;
 }
 
@@ -266,9 +290,11 @@ void stream_settle(struct stream *s)
 
 	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
 		flush(s);
-		if (s->finish && !s->finished && stream_queued(s) == 0 && s->trouble == STREAM_FINE)
+		if (s->finish && !s->finished && stream_queued(s) == 0 && s->trouble == STREAM_FINE) {
 			end_writing(s);
-		tell = s->trouble != STREAM_FINE;
+			tell = true;
+		}
+		tell |= s->trouble != STREAM_FINE;
 	}
 	dead = s->trouble != STREAM_FINE || s->aborted;
 	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
@@ -348,7 +374,7 @@ void stream_want(struct stream *s, bool more)
 
 bool stream_ended(const struct stream *s, bool *clean)
 {
-	*clean = s->clean && s->trouble == STREAM_FINE;
+	*clean = s->clean && (s->trouble == STREAM_FINE || s->unsent);
 	return s->ended;
 }
 

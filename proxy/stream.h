@@ -62,7 +62,8 @@ void stream_want(struct stream *s, bool more);
 /* The peer's side has ended. @clean: by FIN of a plain stream or close_notify of TLS, so that an end
  * of the bytes can be believed to be meant. */
 bool stream_ended(const struct stream *s, bool *clean);
-/* Reads what there is now, without waiting: has an idle connection died? */
+/* Reads what there is now, without waiting: has an idle connection died? what did a peer say before
+ * writing to it failed? */
 void stream_poll(struct stream *s);
 uint64_t stream_bytes_in(const struct stream *s);
 
@@ -73,7 +74,7 @@ bool stream_full(struct stream *s);
 size_t stream_queued(const struct stream *s);
 uint64_t stream_bytes_out(const struct stream *s);
 void stream_hold(struct stream *s, bool hold);
-/* After all that is queued: close_notify and FIN. */
+/* After all that is queued: close_notify and FIN; then wakes. */
 void stream_finish(struct stream *s);
 bool stream_finished(const struct stream *s);
 /* The peer is to see that something went wrong: no close_notify, RST. Nothing more is sent. */

@@ -25,6 +25,7 @@
 struct event_base;
 struct dns_service;
 struct connections;
+struct repeats;
 struct asks;
 
 struct worker {
@@ -40,6 +41,7 @@ struct worker {
 	struct asks *asks;
 	struct dns_service *dns;
 	struct connections *connections;
+	struct repeats *repeats;	/* connections.c's */
 	uint32_t max_connections, max_headers, idle_ms;
 };
 

@@ -28,7 +28,7 @@
 #define WIRE_BOXES_MAX 65535	/* log groups; also capped by the link pool */
 #define WIRE_IFNAME_MAX 16
 #define WIRE_ADMIT_MAX 65536
-#define WIRE_LISTEN_BACKLOG 128
+#define WIRE_LISTEN_BACKLOG 4096	/* a burst waits here, not for SYNs to be sent again */
 
 struct wire_error {
 	const char *what;	/* static: "nf_tables: rules", "veth", ... */

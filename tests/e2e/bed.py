@@ -334,6 +334,9 @@ class Origin:
 
     def _one(self, s):
         try:
+            # As servers do: else the kernel may keep an answer back, and forget it at a close that
+            # leaves bytes unread.
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.before_tls and self.before_tls(s):
                 return
             if self.context:

@@ -303,6 +303,19 @@ def an_early_answer_is_delivered_while_the_body_still_comes(bed):
     b.check(run.out.endswith("401"), "the answer arrives", run.out, run.err)
 
 
+def an_early_answer_reaches_a_client_that_sends_all_before_it_reads(bed):
+    _origins(bed)
+    run = _client(bed, r"""
+import http.client
+for path in ("/401", "/admin/x"):
+    c = http.client.HTTPSConnection("api.test", timeout=30)
+    c.request("POST", path, body=b"x" * 60000000)
+    r = c.getresponse()
+    print(r.status, len(r.read()) > 0)
+""")
+    b.check(run.out.split() == ["401", "True", "403", "True"], "the origin's and ours", run.out, run.err)
+
+
 def smuggling_is_400_and_nothing_goes_up(bed):
     _origins(bed)
     vectors = {

@@ -30,6 +30,7 @@
 #include "broker/ca.h"
 #include "conf/json.h"
 #include "policy/build.h"
+#include "proxy/clock.h"
 #include "proxy/connections.h"
 #include "proxy/tls_io.h"
 
@@ -455,7 +456,6 @@ HELPER const struct rig_rule usual_rules[] = {
 	{ .id = "secret", .host = "secret.test", .protos = PROTO_HTTPS, .credential = true, .foreign = -1 },
 	{ .id = "plain", .host = "plain.test", .protos = PROTO_HTTP, .credential = true, .foreign = -1 },
 	{ .id = "refuse", .host = "refuse.test", .protos = PROTO_HTTP, .foreign = FOREIGN_REFUSE },
-	{ .id = "raw", .host = "raw.test", .protos = PROTO_TCP, .foreign = -1 },
 	{ .id = "literal", .address = "127.0.0.9/32", .protos = PROTO_HTTP, .foreign = -1 },
 	{ .id = "literal-tls", .address = "127.0.0.8/32", .protos = PROTO_HTTPS, .foreign = -1 },
 };

@@ -1,6 +1,8 @@
 /* The whole engine, end to end: what works, what is refused, what is put on and taken off. */
 #include "tests/unit/proxy/engine_rig.h"
 
+#include <sys/resource.h>
+
 static void plain_http_get_reaches_the_origin(void **state)
 {
 	struct rig r;
@@ -276,48 +278,6 @@ static void origins_own_403_is_not_marked_as_ours(void **state)
 	rig_close(&r);
 }
 
-static void raw_tcp_that_is_allowed_is_relayed_both_ways(void **state)
-{
-	struct rig r;
-	struct peer c;
-
-	(void)state;
-	rig_open(&r);
-	r.script = NULL;
-	client_plain(&r, &c, "raw.test");
-	rig_until(&r, r.n_origins == 1);
-	peer_send(&r.origin[0], "220 origin speaks first\r\n");
-	rig_until(&r, peer_has(&c, "speaks first"));
-	peer_send(&c, "\x16\x03 any bytes");
-	rig_until(&r, peer_has(&r.origin[0], "any bytes"));
-	stream_finish(c.stream);
-	stream_settle(c.stream);
-	rig_until(&r, r.origin[0].ended && r.origin[0].clean);
-	peer_send(&r.origin[0], "bye");
-	stream_finish(r.origin[0].stream);
-	stream_settle(r.origin[0].stream);
-	rig_until(&r, c.ended && c.clean && peer_has(&c, "bye"));
-	rig_until(&r, log_has(&r, "\"ended\":\"closed by both\""));
-	peer_close(&c);
-	rig_close(&r);
-}
-
-static void raw_tcp_whose_origin_refuses_is_reset(void **state)
-{
-	struct rig r;
-	struct peer c;
-
-	(void)state;
-	rig_open(&r);
-	r.dial_status = DIAL_REFUSED;
-	client_plain(&r, &c, "raw.test");
-	rig_until(&r, c.ended);
-	assert_int_equal(stream_trouble(c.stream), STREAM_RESET);
-	assert_true(log_has(&r, "connection-refused"));
-	peer_close(&c);
-	rig_close(&r);
-}
-
 static void literal_address_with_a_rule_is_served(void **state)
 {
 	struct rig r;
@@ -366,6 +326,32 @@ static void connections_over_the_limit_are_reset_and_counted(void **state)
 	for (int i = 0; i < 3; i++)
 		peer_close(&c[i]);
 	rig_until(&r, connections_count(r.w.connections) == 0);
+	rig_close(&r);
+}
+
+static void accepting_stops_without_descriptors_and_goes_on_with_them(void **state)
+{
+	struct rlimit was, few;
+	struct rig r;
+	struct peer c;
+	int fd;
+
+	(void)state;
+	rig_open(&r);
+	fd = connect_to(&r, lease(&r, "web.test"));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = (struct rlimit){ .rlim_cur = (rlim_t)fd + 1, .rlim_max = was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	peer_open(&c, &r, fd, NULL, NULL, false);
+	peer_send(&c, "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n");
+	/* A listener that were still asked would be ready each time. */
+	for (int i = 0; i < 20; i++)
+		event_base_loop(r.base, EVLOOP_NONBLOCK);
+	assert_int_equal(event_base_get_num_events(r.base, EVENT_BASE_COUNT_ACTIVE), 0);
+	assert_int_equal(connections_count(r.w.connections), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	rig_until(&r, peer_has(&c, "\r\n\r\nhi"));
+	peer_close(&c);
 	rig_close(&r);
 }
 
@@ -511,11 +497,10 @@ int main(void)
 		cmocka_unit_test(host_of_another_name_never_gets_the_credential),
 		cmocka_unit_test(host_switched_on_the_second_request_is_refused),
 		cmocka_unit_test(origins_own_403_is_not_marked_as_ours),
-		cmocka_unit_test(raw_tcp_that_is_allowed_is_relayed_both_ways),
-		cmocka_unit_test(raw_tcp_whose_origin_refuses_is_reset),
 		cmocka_unit_test(literal_address_with_a_rule_is_served),
 		cmocka_unit_test(literal_address_with_a_name_in_its_hello_is_refused),
 		cmocka_unit_test(connections_over_the_limit_are_reset_and_counted),
+		cmocka_unit_test(accepting_stops_without_descriptors_and_goes_on_with_them),
 		cmocka_unit_test(refusal_address_explains_to_each_request),
 		cmocka_unit_test(refusal_address_resets_without_explain),
 		cmocka_unit_test(log_that_cannot_be_written_refuses_requests),

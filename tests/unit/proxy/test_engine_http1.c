@@ -665,6 +665,38 @@ static void origin_that_stalls_inside_its_body_is_an_abort(void **state)
 	rig_close(&r);
 }
 
+static void client_that_stalls_inside_its_body_is_told_so(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_by_hand(&r, &c, "POST / HTTP/1.1\r\nHost: web.test\r\nContent-Length: 10\r\n\r\nhalf");
+	r.w.idle_ms = 50;
+	peer_send(&c, "!");
+	rig_until(&r, c.ended);
+	assert_true(peer_has(&c, "HTTP/1.1 408 "));
+	assert_true(peer_has(&c, "connection: close"));
+	rig_until(&r, log_has(&r, "request-timeout"));
+	peer_close(&c);
+	rig_close(&r);
+}
+
+static void interim_answers_without_end_are_a_502(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_by_hand(&r, &c, GET);
+	for (unsigned i = 0; i <= EXCHANGE_INTERIM_MAX; i++)
+		peer_send(&r.origin[0], "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+	rig_until(&r, peer_has(&c, "HTTP/1.1 502 "));
+	assert_true(peer_has(&c, "too many interim answers"));
+	peer_close(&c);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -697,6 +729,8 @@ int main(void)
 		cmocka_unit_test(header_line_over_the_limit_is_431_or_502),
 		cmocka_unit_test(pipelined_requests_are_answered_in_order),
 		cmocka_unit_test(events_are_passed_on_as_they_come),
+		cmocka_unit_test(client_that_stalls_inside_its_body_is_told_so),
+		cmocka_unit_test(interim_answers_without_end_are_a_502),
 		cmocka_unit_test(idle_connection_is_closed_and_recorded),
 		cmocka_unit_test(origin_that_stalls_inside_its_body_is_an_abort),
 	};

@@ -458,6 +458,47 @@ static void idle_upstream_that_said_close_notify_is_replaced(void **state)
 	rig_close(&r);
 }
 
+static void client_that_closes_is_on_record_at_once(void **state)
+{
+	struct rig r;
+	struct peer c;
+	uint64_t began;
+
+	(void)state;
+	rig_open(&r);
+	r.origin_tls = true;
+	ask_tls(&r, &c, "api.test", "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n", "\r\n\r\nhi");
+	began = clock_ms();
+	stream_finish(c.stream);
+	stream_settle(c.stream);
+	rig_until(&r, log_has(&r, "\"ended\":\"closed by the client\""));
+	assert_true(clock_ms() - began < CONNECTION_DRAIN_MS / 2);
+	assert_int_equal(connections_count(r.w.connections), 0);
+	peer_close(&c);
+	rig_close(&r);
+}
+
+static void client_that_half_closes_without_close_notify_gets_its_answer(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_tls_rig(&r);
+	r.script = NULL;
+	client_tls(&r, &c, "api.test");
+	peer_send(&c, GET);
+	rig_until(&r, r.n_origins == 1 && peer_has(&r.origin[0], "\r\n\r\n"));
+	shutdown(stream_fd(c.stream), SHUT_WR);
+	for (int i = 0; i < 20; i++)
+		event_base_loop(r.base, EVLOOP_NONBLOCK);
+	peer_send(&r.origin[0], r.reply);
+	rig_until(&r, peer_has(&c, "\r\n\r\nhi"));
+	rig_until(&r, log_has(&r, "\"ended\":\"complete\""));
+	peer_close(&c);
+	rig_close(&r);
+}
+
 static void client_is_told_the_end_by_close_notify(void **state)
 {
 	struct rig r;
@@ -547,6 +588,8 @@ int main(void)
 		cmocka_unit_test(upstream_that_ends_its_body_without_close_notify_is_an_abort),
 		cmocka_unit_test(upstream_that_ends_with_close_notify_is_whole),
 		cmocka_unit_test(idle_upstream_that_said_close_notify_is_replaced),
+		cmocka_unit_test(client_that_closes_is_on_record_at_once),
+		cmocka_unit_test(client_that_half_closes_without_close_notify_gets_its_answer),
 		cmocka_unit_test(client_is_told_the_end_by_close_notify),
 		cmocka_unit_test(large_answer_through_tls_is_whole),
 		cmocka_unit_test(names_over_64_bytes_work),

@@ -6,6 +6,8 @@
 #include <cmocka.h>
 
 #include <event2/event.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -246,6 +248,90 @@ static void poll_sees_the_end_of_an_idle_stream(void **state)
 	assert_true(stream_ended(end.s, &clean));
 }
 
+/* A TCP connection to ourselves in the place of the socket pair. */
+static void use_tcp(void)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t n = sizeof(sa);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&sa, n), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&sa, &n), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, n), 0);
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	stream_free(end.s);
+	close(other);
+	end.s = stream_new(base, fd, on_wake, &end);
+	assert_non_null(end.s);
+	other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	close(listener);
+	stream_want(end.s, false);
+	stream_settle(end.s);
+}
+
+/* Writes until the peer's reset is felt. */
+static void write_until_it_fails(void)
+{
+	while (!stream_failed(end.s)) {
+		buf_put_str(stream_out(end.s), STR("more"));
+		stream_settle(end.s);
+	}
+}
+
+static void what_a_peer_said_before_it_reset_can_still_be_read(void **state)
+{
+	bool clean = true;
+
+	(void)state;
+	use_tcp();
+	buf_put_str(stream_out(end.s), STR("unread"));
+	stream_settle(end.s);
+	assert_int_equal(write(other, "answer", 6), 6);
+	close(other);
+	other = -1;
+	write_until_it_fails();
+	assert_int_equal(stream_trouble(end.s), STREAM_RESET);
+	stream_poll(end.s);
+	assert_true(str_eq(stream_in(end.s), STR("answer")));
+	stream_poll(end.s);
+	assert_true(stream_ended(end.s, &clean));
+	assert_false(clean);
+}
+
+static void an_end_that_came_before_the_reset_stays_clean(void **state)
+{
+	bool clean = false;
+
+	(void)state;
+	use_tcp();
+	assert_int_equal(write(other, "answer", 6), 6);
+	close(other);
+	other = -1;
+	write_until_it_fails();
+	stream_poll(end.s);
+	assert_true(str_eq(stream_in(end.s), STR("answer")));
+	assert_true(stream_ended(end.s, &clean));
+	assert_true(clean);
+}
+
+static void the_end_of_writing_wakes_its_owner(void **state)
+{
+	bool clean;
+
+	(void)state;
+	shutdown(other, SHUT_WR);
+	spin();
+	assert_true(stream_ended(end.s, &clean));
+	end.wakes = 0;
+	stream_finish(end.s);
+	stream_settle(end.s);
+	assert_true(stream_finished(end.s));
+	spin();
+	assert_int_equal(end.wakes, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +344,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(end_is_told_after_the_last_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(finish_waits_for_what_is_queued, setup, teardown),
 		cmocka_unit_test_setup_teardown(writing_to_a_peer_that_is_gone_fails_and_wakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_peer_said_before_it_reset_can_still_be_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_end_that_came_before_the_reset_stays_clean, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_writing_wakes_its_owner, setup, teardown),
 		cmocka_unit_test_setup_teardown(poll_sees_the_end_of_an_idle_stream, setup, teardown),
 	};
 
