@@ -75,7 +75,7 @@ static void what_is_no_policy_file_is_told_in_one_line(void **state)
 	assert_false(compile_at(folder, &memfd, NULL));
 	assert_non_null(strstr(said, ": is a folder, not a policy\n"));
 	assert_false(compile_at("/nonexistent.yaml", &memfd, NULL));
-	assert_string_equal(said, "exeat: /nonexistent.yaml: No such file or directory\n");
+	assert_string_equal(said, "exeat: the policy /nonexistent.yaml: No such file or directory\n");
 	path_of(path, sizeof(path), "pipe");
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_false(compile_at(path, &memfd, NULL));
