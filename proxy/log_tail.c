@@ -7,7 +7,7 @@
  * Events say only that something changed, so that none of them matters by itself.
  *
  * What "what happened" shows is a table of kinds: a text with members' names in braces; a group in
- * brackets is left out when none of its members is there.
+ * brackets is left out when none of its members is there; groups stand in groups.
  */
 #include "proxy/log_tail.h"
 
@@ -117,6 +117,20 @@ static bool put_member(const json_t *object, struct str name, struct buf *out)
 	return true;
 }
 
+/* Where the group that @s starts with is closed; groups stand in groups. */
+static size_t group_end(struct str s)
+{
+	size_t depth = 0, i;
+
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] == '[')
+			depth++;
+		else if (s.p[i] == ']' && --depth == 0)
+			break;
+	}
+	return i;
+}
+
 /* Returns whether any member was there. */
 static bool put_shape(const json_t *object, struct str shape, struct buf *out)
 {
@@ -129,7 +143,7 @@ static bool put_shape(const json_t *object, struct str shape, struct buf *out)
 			end = str_find(shape, '}');
 			any |= put_member(object, str_n(shape.p + 1, end - 1), out);
 		} else if (shape.p[0] == '[') {
-			end = str_find(shape, ']');
+			end = group_end(shape);
 			if (put_shape(object, str_n(shape.p + 1, end - 1), out))
 				any = true;
 			else

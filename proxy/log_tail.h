@@ -1,6 +1,6 @@
 /* proxy/log_tail.h - shows an audit log's last lines to people, and what is added to it
  *
- * Columns: time, sandbox, verdict, what happened, rule, status. Every text is escaped: what a box
+ * Columns: time, sandbox, verdict, what happened, rule. Every text is escaped: what a box
  * sent cannot drive the terminal of who reads about it.
  *
  * Ownership   borrows everything.

@@ -38,7 +38,9 @@ static void lines_are_shown_in_columns(void **state)
 		{ "{" TIME ",\"kind\":\"request\",\"sandbox\":\"box\",\"verdict\":\"deny\",\"method\":\"GET\","
 		  "\"scheme\":\"https\",\"host\":\"a.test\",\"path\":\"/x\",\"rule\":\"r\",\"rule_at\":\"p.yaml:3\","
 		  "\"status\":403}",
-		  AT "box          deny  GET https://a.test/x  rule r (p.yaml:3)  403\n" },
+		  AT "box          deny  GET https://a.test/x 403  (rule r, p.yaml:3)\n" },
+		{ "{" TIME ",\"kind\":\"dns\",\"name\":\"a.test\",\"rule\":\"default\"}",
+		  AT "-            -     dns a.test  (rule default)\n" },
 		{ "{" TIME ",\"kind\":\"dns\",\"name\":\"a.test\",\"type\":\"A\",\"rcode\":\"NXDOMAIN\"}",
 		  AT "-            -     dns a.test A NXDOMAIN\n" },
 		{ "{" TIME ",\"kind\":\"connect\",\"destination\":\"192.0.2.1\",\"port\":22,\"count\":3}",
