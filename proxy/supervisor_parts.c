@@ -24,14 +24,17 @@ static const enum role ring_role[RING_COUNT] = {
 	[RING_DIALER] = ROLE_DIALER, [RING_WORKER] = ROLE_WORKER,
 };
 
-static void on_closed(void *arg, const char *why)
+void part_lose(struct part_state *part, const char *why)
 {
-	struct part_state *part = arg;
-
 	part->lost = true;
 	part->why = why;
 	if (!part->ending)
 		part->sup->failed = true;
+}
+
+static void on_closed(void *arg, const char *why)
+{
+	part_lose(arg, why);
 }
 
 /* ---- starting parts ---- */

@@ -12,6 +12,14 @@
 #include "proxy/role_start.h"
 #include "proxy/run_records.h"
 
+/* Tells what failed; who is gone is told of at the end. */
+static bool told(const char *what, enum err e)
+{
+	if (e && e != ERR_CLOSED)
+		fprintf(stderr, "exeat: %s: %s\n", what, err_text(e));
+	return e == OK;
+}
+
 static bool dup_ring(const struct ring_fds *from, struct ring_fds *to)
 {
 	to->memory = fcntl(from->memory, F_DUPFD_CLOEXEC, 0);
@@ -25,16 +33,19 @@ static bool stage_rings(struct supervisor *s)
 	struct ring_fds own;
 
 	for (size_t i = 0; i < RING_COUNT; i++)
-		if (ring_create(&s->ring_fds[i]) != OK)
+		if (!told("the audit log's rings", ring_create(&s->ring_fds[i])))
 			return false;
-	return dup_ring(&s->ring_fds[RING_SUPERVISOR], &own) && ring_open_writer(&own, &s->ring) == OK;
+	if (!dup_ring(&s->ring_fds[RING_SUPERVISOR], &own))
+		return told("the audit log's rings", ERR_SYSTEM);
+	return told("the audit log's rings", ring_open_writer(&own, &s->ring));
 }
 
 static bool stage_recorders(struct supervisor *s)
 {
 	for (enum part p = PART_RECORDER; p <= PART_STANDBY; p++)
 		if (!part_spawn(s, p) ||
-		    start_recorder(s->part[p].channel, s->spec->log_path, s->spec->log) != OK ||
+		    !told("the recorder's start", start_recorder(s->part[p].channel, s->spec->log_path,
+								 s->spec->log)) ||
 		    !part_wait_ready(s, p))
 			return false;
 	return give_rings(s, PART_RECORDER) && put_start(s->ring, s->spec) == OK &&
@@ -43,17 +54,21 @@ static bool stage_recorders(struct supervisor *s)
 
 static bool stage_broker(struct supervisor *s)
 {
-	return part_spawn(s, PART_BROKER) &&
-	       start_broker(s->part[PART_BROKER].channel, s->spec->settings,
-			    &s->ring_fds[RING_BROKER]) == OK &&
-	       part_wait_ready(s, PART_BROKER) && s->bad_secrets == 0;
+	enum err e;
+
+	if (!part_spawn(s, PART_BROKER))
+		return false;
+	e = start_broker(s->part[PART_BROKER].channel, s->spec->settings, &s->ring_fds[RING_BROKER]);
+	if (e == ERR_NOTFOUND)	/* a secret, which has been named */
+		return false;
+	return told("the broker's start", e) && part_wait_ready(s, PART_BROKER) && s->bad_secrets == 0;
 }
 
 static bool stage_dialer(struct supervisor *s)
 {
 	return part_spawn(s, PART_DIALER) &&
-	       start_dialer(s->part[PART_DIALER].channel, s->spec->settings,
-			    &s->ring_fds[RING_DIALER]) == OK &&
+	       told("the dialer's start", start_dialer(s->part[PART_DIALER].channel, s->spec->settings,
+						       &s->ring_fds[RING_DIALER])) &&
 	       part_wait_ready(s, PART_DIALER);
 }
 
@@ -190,7 +205,7 @@ bool stage_box(struct supervisor *s)
 				 .terminal = isatty(0) && isatty(1) };
 
 	/* The broker answers in its own time; the worker's start has usually covered it. */
-	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS)) {
+	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS) || s->ca_pem.n == 0) {
 		fprintf(stderr, "exeat: the broker made no certificate\n");
 		return false;
 	}

@@ -73,6 +73,8 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 /* ---- supervisor_parts.c ---- */
 bool part_spawn(struct supervisor *s, enum part which);
 bool part_wait_ready(struct supervisor *s, enum part which);
+/* It is gone, or is to be since it broke the rules: the run ends closed. @why is static. */
+void part_lose(struct part_state *part, const char *why);
 /* Gives a recorder every ring. */
 bool give_rings(struct supervisor *s, enum part to);
 /* Ends a part and waits for it; its wait status. */

@@ -232,6 +232,21 @@ def a_long_request_has_a_begin_before_its_end(bed):
     run.verify()
 
 
+def what_a_box_was_refused_last_is_counted_when_it_ends(bed):
+    _origin(bed)
+    run = bed.run(["python3", "-c", """
+import socket
+for _ in range(50):
+    for host in ("203.0.113.10", "evil.test"):
+        try: socket.create_connection((host, 81), 2)
+        except OSError: pass
+"""], POLICY)
+    for kind, fields in (("connect", {"destination": "203.0.113.10"}), ("dns", {"name": "evil.test", "type": "A"})):
+        found = run.records(kind, **fields)
+        b.check(sum(r.get("count", 1) for r in found) == 50, "every one of them", kind, found)
+        b.check(len(found) < 10, "in few lines", found)
+
+
 def a_file_that_is_no_log_is_left_alone(bed):
     for what, text in (("text", "dear diary\n"), ("json", '{"a":1}\n'), ("no newline", "x" * 5000)):
         path = bed.write("no-log", text, 0o600)
