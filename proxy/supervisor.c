@@ -123,6 +123,19 @@ static void on_sandbox_ca(struct part_state *part, const struct msg_sandbox_ca *
 	s->have_ca = true;
 }
 
+/* The dialer or the broker has given the worker up, which may well live. */
+static void on_sandbox_lost(struct part_state *part, const struct msg_sandbox_lost *m)
+{
+	struct supervisor *s = part->sup;
+
+	if ((part->which != PART_DIALER && part->which != PART_BROKER) || m->sandbox != SANDBOX_NUMBER) {
+		part_lose(part, "message in the wrong direction");
+		return;
+	}
+	snprintf(s->worker_lost, sizeof(s->worker_lost), "%.*s", STR_ARG(m->why));
+	part_lose(&s->part[PART_WORKER], s->worker_lost);
+}
+
 static void on_log_state(const struct msg_log_state *m)
 {
 	if (m->writable)
@@ -149,6 +162,9 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 		break;
 	case MSG_SANDBOX_CA:
 		on_sandbox_ca(part, msg);
+		break;
+	case MSG_SANDBOX_LOST:
+		on_sandbox_lost(part, msg);
 		break;
 	case MSG_LEASE:
 		on_lease(s, msg);

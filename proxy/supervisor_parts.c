@@ -140,7 +140,7 @@ void record_lost(struct supervisor *s)
 		if (!p->lost || p->pid == 0)
 			continue;
 		pids[i] = p->pid;
-		if (p->why && strcmp(p->why, "end of file") != 0)
+		if (p->why && !channel_ended(p->why))
 			kill(p->pid, SIGKILL);
 		p->status = part_end(s, i);
 		any = any || p->status != 0;

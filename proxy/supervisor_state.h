@@ -58,6 +58,7 @@ struct supervisor {
 	struct event *box_event, *signal_event;
 	int signals;
 	unsigned bad_secrets;
+	char worker_lost[128];		/* why, as the dialer or the broker says */
 	bool failed;			/* a role died, or the log failed: the run ends closed */
 	bool drained, box_over;
 	int box_status;

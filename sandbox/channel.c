@@ -84,6 +84,13 @@ static void release(struct channel *c)
 	free(c);
 }
 
+static const char end_of_file[] = "end of file";
+
+bool channel_ended(const char *why)
+{
+	return strcmp(why, end_of_file) == 0;
+}
+
 static void fail(struct channel *c, const char *why)
 {
 	if (c->dead)
@@ -189,13 +196,13 @@ static bool read_one(struct channel *c)
 
 	if (n < 0) {
 		if (errno != EAGAIN && errno != EINTR)
-			fail(c, "read error");
+			fail(c, errno == ECONNRESET ? end_of_file : "read error");
 		return false;
 	}
 	n_fds = take_fds(&m, fds);
 	if (n == 0 || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n > MESSAGE_MAX) {
 		close_all(fds, n_fds);
-		fail(c, n == 0 ? "end of file" : "message too long");
+		fail(c, n == 0 ? end_of_file : "message too long");
 		return false;
 	}
 	handle(c, str_n(c->bytes, (size_t)n), fds, n_fds);
@@ -267,7 +274,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		if (e == ERR_AGAIN)
 			return;
 		if (e) {
-			fail(c, "write error");
+			fail(c, errno == EPIPE || errno == ECONNRESET ? end_of_file : "write error");
 			return;
 		}
 		c->head = p->next;

@@ -31,9 +31,12 @@ struct channel_peer {
 	const struct message_row *table;
 	void (*on_message)(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds);
 	/* @why: static text ("end of file", "unknown message", ...) */
-	void (*on_closed)(void *arg, const char *why);
+	void (*on_closed)(void *arg, const char *why);	/* @why is static; see channel_ended() */
 	void *arg;
 };
+
+/* Does this reason of on_closed say only that the peer is gone, not that it broke the rules? */
+bool channel_ended(const char *why);
 
 /* Two connected ends, close-on-exec, non-blocking. */
 must_use enum err channel_pair(int fds[2]);
