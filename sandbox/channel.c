@@ -57,6 +57,12 @@ static void close_all(int *fds, size_t n)
 			close(fds[i]);
 }
 
+/* What it costs here: of a small message, its bytes are the least part. */
+static size_t cost(const struct packet *p)
+{
+	return sizeof(*p) + p->bytes.cap;
+}
+
 static void packet_free(struct packet *p)
 {
 	close_all(p->fds, p->n_fds);
@@ -280,7 +286,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		c->head = p->next;
 		if (!c->head)
 			c->tail = &c->head;
-		c->queued -= p->bytes.n;
+		c->queued -= cost(p);
 		c->queued_fds -= p->n_fds;
 		packet_free(p);
 	}
@@ -289,7 +295,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + p->bytes.n > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
+	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
 		p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 0);
@@ -302,7 +308,7 @@ static enum err enqueue(struct channel *c, struct packet *p)
 		event_add(c->writable, NULL);
 	*c->tail = p;
 	c->tail = &p->next;
-	c->queued += p->bytes.n;
+	c->queued += cost(p);
 	c->queued_fds += p->n_fds;
 	return OK;
 }

@@ -9,7 +9,7 @@
  *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated
  *             into the packet); channel_send() has copied all it needs when it returns.
  * Blocking    never: a packet that the socket does not take is queued; past CHANNEL_QUEUE_MAX bytes
- *             or CHANNEL_QUEUE_FDS_MAX descriptors ERR_FULL.
+ *             of memory or CHANNEL_QUEUE_FDS_MAX descriptors ERR_FULL.
  * Callbacks   on_message from the event loop or from channel_drain(); it may send, and may free the
  *             channel. on_closed once, never after channel_free().
  * Failure     by return value; a dead peer is ERR_CLOSED and comes as on_closed, too.
@@ -47,7 +47,7 @@ must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg
 			       size_t n_fds);
 /* Handles all that has arrived, now, without waiting. */
 void channel_drain(struct channel *c);
-/* Bytes queued and not yet taken by the socket. */
+/* Bytes of memory that the queue takes: what the socket has not taken yet. */
 size_t channel_queued(const struct channel *c);
 
 #endif
