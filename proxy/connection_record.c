@@ -84,7 +84,7 @@ bool connection_record_close(struct connection *c)
 	record_u64(&r, REC_ms_tls, c->ms_tls);
 	record_u64(&r, REC_ms, clock_ms() - c->opened);
 	record_str(&r, REC_ended, str_of(c->ended));
-	e = audit_commit(c->w, &r);
+	e = audit_commit_end(c->w, &r, c->open_recorded);
 	c->close_recorded = e != ERR_FULL;
 	return c->close_recorded;
 }

@@ -18,17 +18,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GROWTH_MAX = 40 << 10   # KiB: a channel's queue has 8 MiB
 
 
-def _programs(bed, target, what):
-    """A folder with Exeat's programs, and the fake worker among them."""
-    folder = pathlib.Path(bed.path("programs"))
+def _programs(bed, fake, target, what):
+    """A folder with Exeat's programs, and a fake one in the place of one role."""
+    folder = pathlib.Path(bed.path(f"programs-{fake}"))
     if not folder.exists():
         folder.mkdir()
         for path in pathlib.Path(b.EXEAT).parent.glob("exeat*"):
-            if path.is_file() and path.name != "exeat-worker":
-                os.link(path, folder / path.name) if path.stat().st_dev == folder.stat().st_dev else \
-                    subprocess.run(["cp", path, folder], check=True)
-        subprocess.run(["cp", os.path.join(HERE, "fake_worker.py"), folder / "exeat-worker"], check=True)
-        os.chmod(folder / "exeat-worker", 0o755)
+            if path.is_file():
+                subprocess.run(["cp", path, folder], check=True)
+        subprocess.run(["cp", os.path.join(HERE, f"fake_{fake}.py"), folder / f"exeat-{fake}"], check=True)
+        os.chmod(folder / f"exeat-{fake}", 0o755)
     (folder / "attack").write_text(f"{target} {what}\n", encoding="utf-8")
     return str(folder / "exeat")
 
@@ -61,8 +60,8 @@ class _Watch(threading.Thread):
             time.sleep(0.02)
 
 
-def _attack(bed, target, what, command="sleep 600", timeout=60):
-    program, real = _programs(bed, target, what), b.EXEAT
+def _attack(bed, target, what, command="sleep 600", timeout=60, fake="worker"):
+    program, real = _programs(bed, fake, target, what), b.EXEAT
     bed.dns.zone["api.test"] = ["203.0.113.10"]
     try:
         b.EXEAT = program
@@ -119,6 +118,15 @@ def a_worker_that_never_gets_ready_is_not_waited_for_for_ever(bed):
     run, took, _ = _attack(bed, "supervisor", "mute")
     b.check(run.status == 125 and "worker did not get ready" in run.err, "it is said", run.status, run.err)
     b.check(took < 25 and not run.left_behind(), "and ended", took, run.left_behind())
+
+
+def without_a_certificate_from_the_broker_nothing_is_run(bed):
+    for what in ("empty", "another", "twice", "early", "large"):
+        run, took, _ = _attack(bed, "supervisor", what, command="echo ran; sleep 600", fake="broker")
+        b.check(run.status == 125 and "ran" not in run.out, f"{what}: nothing is run", run.status, run.out, run.err)
+        b.check("broker" in run.err and took < 20, f"{what}: it is said", took, run.err)
+        b.check(not run.left_behind(), f"{what}: nothing is left", run.left_behind())
+        run.verify()
 
 
 def leases_tickets_and_dials_are_bounded(bed):

@@ -82,6 +82,42 @@ def a_full_disk_refuses_traffic_and_loses_no_record(bed):
         b.sh("umount", "-l", str(small))
 
 
+LOAD = ("address=$(getent hosts api.test | cut -d' ' -f1); for i in $(seq 30); do (for n in $(seq 20); do "
+        "curl -sS -m 20 -o /dev/null --resolve api.test:443:$address https://api.test/ok/$i-$n; done) 2>/dev/null & done; wait")
+
+
+def _stalled(bed):
+    """Nothing has reached the origin for half a second."""
+    before = len(bed.origin.requests)
+    time.sleep(0.5)
+    return len(bed.origin.requests) == before
+
+
+def a_disk_that_fills_up_under_load_keeps_the_end_of_what_was_begun(bed):
+    _origin(bed)
+    small = pathlib.Path(bed.path("busy"))
+    small.mkdir()
+    b.sh("mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(small))
+    try:
+        run = bed.start(LOAD, POLICY, options=["--log", str(small / "log.jsonl")])
+        run.log_path = str(small / "log.jsonl")
+        b.wait_until("the load", lambda: len(bed.origin.requests) > 60)
+        for _ in range(3):
+            _fill(small / "ballast")
+            b.wait_until("traffic to stop", lambda: _stalled(bed))
+            os.unlink(small / "ballast")
+            reached = len(bed.origin.requests)
+            b.wait_until("it to go on", lambda: len(bed.origin.requests) > reached or run.process.poll() is not None)
+        run.wait()
+        b.check(run.status == 0, "the run ends well", run.status, run.err)
+        ends = [r["path"] for r in run.records("request", phase="end", verdict="allow")]
+        for request in bed.origin.requests:
+            b.check(ends.count(request.target) >= 1, f"{request.target} has its end on record", len(ends))
+        run.verify()
+    finally:
+        b.sh("umount", "-l", str(small))
+
+
 def a_log_on_a_full_disk_starts_nothing(bed):
     _origin(bed)
     small = pathlib.Path(bed.path("full"))
