@@ -147,5 +147,7 @@ int main(int argc, char **argv)
 		return broken("fork");
 	if (child == 0)
 		become(argv + 1, &before);
+	/* Both do it: a signal for the group may come before the child has had its turn. */
+	(void)setpgid(child, child);
 	return watch(child, signals);
 }

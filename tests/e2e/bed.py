@@ -227,7 +227,8 @@ class Run:
         text = lambda *args: subprocess.run(args, capture_output=True, text=True, check=True).stdout.splitlines()
         mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines() if name in m]
         folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*") if name in p.name]
-        cgroups = [str(p) for p in pathlib.Path("/sys/fs/cgroup").glob(f"*/**/*{name}*")]
+        cgroups = [os.path.join(path, d) for path, folders_there, _ in os.walk("/sys/fs/cgroup")
+                   for d in folders_there if name in d]
         links = [l for l in text("ip", "-o", "link") if ": ex-" in l]
         processes = [p for p in text("ps", "-eo", "pid,ppid,stat,args")
                      if name in p or p.split()[1] == str(self.process.pid)]

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import bed as b
 
@@ -38,6 +39,17 @@ def a_signal_reaches_the_command(bed):
         run.process.send_signal(sig)
         run.wait(30)
         b.check(run.status == 3 and run.out == "got\n", f"{sig.name} arrives", run.status, run.out, run.err)
+
+
+def a_signal_that_comes_while_the_box_starts_is_not_lost(bed):
+    for i in range(20):
+        run = bed.start(["sleep", "600"], POLICY)
+        b.wait_until("the box to be started", lambda: os.path.exists(run.log_path) and run.records("sandbox_start"))
+        time.sleep(i * 0.003)
+        run.process.send_signal(signal.SIGINT if i % 2 else signal.SIGTERM)
+        run.wait(20)
+        b.check(run.status in (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM),
+                "it ends the command, or the start", i, run.status, run.err)
 
 
 def a_terminal_is_the_commands(bed):
