@@ -101,7 +101,7 @@ def a_role_killed_under_load_ends_the_run(bed):
             lost = run.records("worker_lost")
             b.check([(r["role"], r["signal"]) for r in lost] == [(role, int(sig))], "on record", role, lost, run.err)
             run.verify()
-            recorded = {(r["path"]) for r in run.records("request")}
+            recorded = {r.get("path") for r in run.records("request")}
             reached = {r.target for r in bed.origin.requests[start:]}
             b.check(reached <= recorded, "whatever reached the origin is on record", role, reached - recorded)
 
