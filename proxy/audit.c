@@ -34,3 +34,8 @@ enum err audit_commit(struct worker *w, struct record *r)
 {
 	return record_commit(r, w->ring);
 }
+
+enum err audit_commit_end(struct worker *w, struct record *r, bool begun)
+{
+	return begun ? record_commit_end(r, w->ring) : record_commit(r, w->ring);
+}

@@ -49,6 +49,15 @@ static bool rehearse(void)
 	return ok;
 }
 
+static void on_lost(void *arg, uint32_t sandbox, const char *why)
+{
+	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
+	struct role_env *env = arg;
+
+	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
+		role_fatal(&program, "the supervisor is gone");
+}
+
 static void start(struct role_env *env, const struct msg_broker_start *m, const int *fds)
 {
 	struct ring_fds ring_fds = { fds[0], fds[1], fds[2] };
@@ -68,6 +77,7 @@ static void start(struct role_env *env, const struct msg_broker_start *m, const 
 	env->state = broker_new(env->base, ring, now);
 	if (!env->state)
 		role_fatal(&program, "out of memory");
+	broker_on_lost(env->state, on_lost, env);
 	secrets_to_come = m->secrets;
 }
 

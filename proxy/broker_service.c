@@ -69,6 +69,8 @@ struct broker {
 	struct sandbox *first;
 	size_t n;
 	struct record record;
+	broker_lost_fn *on_lost;
+	void *on_lost_arg;
 };
 
 /* ---- life ---- */
@@ -170,11 +172,26 @@ static void sandbox_end(struct sandbox *s)
 	sandbox_free(s);
 }
 
+/* The end of a sandbox whose worker did what it may not. */
+static void sandbox_lose(struct sandbox *s, const char *why)
+{
+	struct broker *b = s->broker;
+	uint32_t number = s->number;
+
+	sandbox_end(s);
+	if (b->on_lost)
+		b->on_lost(b->on_lost_arg, number, why);
+}
+
 /* An answer that does not go out ends the sandbox's state: its worker is gone or reads nothing. */
 static void answer(struct sandbox *s, uint16_t type, const void *msg)
 {
-	if (channel_send(s->worker, type, msg, NULL, 0) != OK)
+	enum err e = channel_send(s->worker, type, msg, NULL, 0);
+
+	if (e == ERR_CLOSED)
 		sandbox_end(s);
+	else if (e)
+		sandbox_lose(s, "does not take the broker's answers");
 }
 
 /* ---- grants ---- */
@@ -299,7 +316,7 @@ static void on_leaf(struct sandbox *s, const struct msg_leaf *m)
 static void on_pubkey(struct sandbox *s, const struct msg_pubkey *m)
 {
 	if (ca_check_key(m->spki) != OK) {
-		sandbox_end(s);
+		sandbox_lose(s, "its public key is none");
 		return;
 	}
 	buf_put_str(&s->spki, m->spki);
@@ -321,8 +338,10 @@ static void on_worker_message(void *arg, uint16_t type, const void *msg, int *fd
 
 static void on_worker_closed(void *arg, const char *why)
 {
-	(void)why;
-	sandbox_end(arg);
+	if (channel_ended(why))
+		sandbox_end(arg);
+	else
+		sandbox_lose(arg, why);
 }
 
 static void lose_dialer(struct sandbox *s)
@@ -481,6 +500,12 @@ void broker_free(struct broker *b)
 	secret_table_free(b->secrets);
 	ring_close(b->ring);
 	free(b);
+}
+
+void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg)
+{
+	b->on_lost = fn;
+	b->on_lost_arg = arg;
 }
 
 struct secret_table *broker_secrets(struct broker *b)

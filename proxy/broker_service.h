@@ -29,6 +29,10 @@ typedef uint64_t broker_clock_fn(void);
 
 struct broker *broker_new(struct event_base *base, struct ring *ring, broker_clock_fn *now);
 void broker_free(struct broker *b);
+/* Is told of each sandbox that is given up because its worker broke the rules of its channel; not of
+ * one whose worker has just gone. */
+typedef void broker_lost_fn(void *arg, uint32_t sandbox, const char *why);
+void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg);
 /* To be filled before the first sandbox. */
 struct secret_table *broker_secrets(struct broker *b);
 /* Appends the CA certificate's PEM to @pem. */

@@ -74,7 +74,7 @@ static enum err write_close(struct connection *c)
 	record_u64(&r, REC_ms_tls, c->ms_tls);
 	record_u64(&r, REC_ms, clock_ms() - c->opened);
 	record_str(&r, REC_ended, str_of(c->ended));
-	return audit_commit(c->w, &r);
+	return audit_commit_end(c->w, &r, c->open_recorded);
 }
 
 bool connection_record_close(struct connection *c)

@@ -6,6 +6,7 @@
 #include "sandbox/channel.h"
 #include "sandbox/ring.h"
 
+static const struct role_program dialer_program;
 static struct ring *ring;
 
 static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds);
@@ -22,6 +23,15 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	/* Its worker finds its channel closed and is told nothing else. */
 	if (e != OK)
 		fprintf(stderr, "exeat-dialer: a sandbox cannot be served: %s\n", err_text(e));
+}
+
+static void on_lost(void *arg, uint32_t sandbox, const char *why)
+{
+	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
+	struct role_env *env = arg;
+
+	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
+		role_fatal(&dialer_program, "the supervisor is gone");
 }
 
 static void on_end(struct role_env *env)
@@ -47,6 +57,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	env->state = dialer_new(env->base, msg, ring, &why);
 	if (!env->state)
 		role_fatal(&dialer_program, "%s", why);
+	dialer_on_lost(env->state, on_lost, env);
 	return true;
 }
 

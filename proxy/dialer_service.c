@@ -62,6 +62,8 @@ struct dialer {
 	struct dialer_ranges ranges;
 	struct box *boxes;
 	size_t n_boxes;
+	dialer_lost_fn *on_lost;
+	void *on_lost_arg;
 };
 
 /* ---- jobs ---- */
@@ -125,12 +127,28 @@ static void box_free(struct box *b)
 	free(b);
 }
 
+/* The end of a box whose worker did what it may not. */
+static void box_lose(struct box *b, const char *why)
+{
+	struct dialer *d = b->dialer;
+	uint32_t number = b->number;
+
+	box_free(b);
+	if (d->on_lost)
+		d->on_lost(d->on_lost_arg, number, why);
+}
+
 /* False: the worker does not take its answers; the box is gone. */
 static bool tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds, size_t n_fds)
 {
-	if (channel_send(b->worker, type, msg, fds, n_fds) == OK)
+	enum err e = channel_send(b->worker, type, msg, fds, n_fds);
+
+	if (e == OK)
 		return true;
-	box_free(b);
+	if (e == ERR_CLOSED)
+		box_free(b);
+	else
+		box_lose(b, "does not take the dialer's answers");
 	return false;
 }
 
@@ -487,8 +505,10 @@ static void on_worker_message(void *arg, uint16_t type, const void *msg, int *fd
 
 static void on_worker_closed(void *arg, const char *why)
 {
-	(void)why;
-	box_free(arg);
+	if (channel_ended(why))
+		box_free(arg);
+	else
+		box_lose(arg, why);
 }
 
 /* The broker says nothing here; what comes ends its channel. */
@@ -626,6 +646,12 @@ void dialer_free(struct dialer *d)
 		box_free(d->boxes);
 	resolver_free(d->resolver);
 	free(d);
+}
+
+void dialer_on_lost(struct dialer *d, dialer_lost_fn *fn, void *arg)
+{
+	d->on_lost = fn;
+	d->on_lost_arg = arg;
 }
 
 size_t dialer_sandboxes(const struct dialer *d)

@@ -104,7 +104,7 @@ enum err exchange_record_end(struct exchange *x)
 	if (x->first_byte)
 		record_u64(&r, REC_ms_first_byte, x->first_byte - x->sent_at);
 	record_str(&r, REC_ended, str_of(x->ended));
-	return audit_commit(x->env->w, &r);
+	return audit_commit_end(x->env->w, &r, x->begun_recorded);
 }
 
 /* What the box brought itself: names, never values. */

@@ -38,7 +38,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_dialer_start, LIST, servers, 8),
 		F(struct msg_dialer_start, U32, timeout_ms, 0),
 		F(struct msg_dialer_start, LIST, names, 128),
-		F(struct msg_dialer_start, LIST, own, 128) }),
+		F(struct msg_dialer_start, LIST, own, MESSAGE_LIST_MAX) }),
 	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_broker_start, U32, secrets, 0) }),
 	ROW(RECORDER_START, S, R, PHASE_START, msg_recorder_start, .once = true, FDS(1, 1), .fields = {
@@ -150,5 +150,9 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_ticket, STR, addr, ADDR_PACKED) }),
 	ROW(TICKET_END, D, B, PHASE_RUN, msg_ticket_end, .fields = {
 		F(struct msg_ticket_end, U64, ticket, 0) }),
+
+	ROW(SANDBOX_LOST, ROLE_ANY, S, PHASE_RUN, msg_sandbox_lost, .fields = {
+		F(struct msg_sandbox_lost, U32, sandbox, 0),
+		F(struct msg_sandbox_lost, STR, why, TEXT_MAX) }),
 	{ 0 },
 };

@@ -52,6 +52,8 @@ enum message_type {
 	/* dialer to broker */
 	MSG_TICKET,
 	MSG_TICKET_END,
+	/* dialer and broker to supervisor: a sandbox's worker broke the rules of its channel */
+	MSG_SANDBOX_LOST,
 };
 
 /* Descriptors come in the order of these lists; FD_..._POLICY and what follows it: the images of
@@ -273,6 +275,11 @@ struct msg_ticket {
 
 struct msg_ticket_end {
 	uint64_t ticket;
+};
+
+struct msg_sandbox_lost {
+	uint32_t sandbox;
+	struct str why;
 };
 
 #endif

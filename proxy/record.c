@@ -140,6 +140,13 @@ enum err record_commit(struct record *r, struct ring *ring)
 	return ring_write(ring, str_n((const char *)r->bytes, r->n));
 }
 
+enum err record_commit_end(struct record *r, struct ring *ring)
+{
+	if (r->error)
+		return r->error;
+	return ring_write_end(ring, str_n((const char *)r->bytes, r->n));
+}
+
 /* ---- reading ---- */
 
 struct value {

@@ -138,6 +138,8 @@ void record_str(struct record *r, enum record_field f, struct str s);
 void record_u64(struct record *r, enum record_field f, uint64_t v);
 void record_bool(struct record *r, enum record_field f, bool v);
 must_use enum err record_commit(struct record *r, struct ring *ring);
+/* For the end of what has its begin on record: see ring_write_end(). */
+must_use enum err record_commit_end(struct record *r, struct ring *ring);
 
 /* For the recorder: what a record says of itself. */
 struct json;

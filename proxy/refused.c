@@ -25,6 +25,7 @@
 #include "sandbox/nflog.h"
 
 #define DATAGRAMS_PER_WAKEUP 32
+#define DATAGRAMS_AT_END 4096	/* more than the socket holds */
 #define DATAGRAM_MAX 65536u
 
 /* What makes two refused packets the same. */
@@ -203,11 +204,14 @@ void refused_free(struct refused *r)
 {
 	if (!r)
 		return;
+	if (r->readable)
+		event_free(r->readable);
+	/* The box is gone; what it met last may not have been read. */
+	for (unsigned i = 0; r->tally && i < DATAGRAMS_AT_END && read_datagram(r); i++)
+		;
 	if (r->tally)
 		tally_flush(r->tally);
 	tally_free(r->tally);
-	if (r->readable)
-		event_free(r->readable);
 	close(r->fd);
 	free(r);
 }

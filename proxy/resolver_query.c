@@ -21,6 +21,7 @@
 #define SERVERS_TEXT_MAX 1024
 #define PORT_DNS 53
 #define EDNS_SIZE 1232
+#define QR_BIT 0x80
 
 struct watch {
 	struct watch *next;
@@ -351,11 +352,19 @@ static void half_done(struct half *h)
 		query_free(q);
 }
 
+/* c-ares holds id, question and server to what was asked, but not the QR bit (RFC 1035 4.1.1). */
+static bool is_response(const unsigned char *abuf, int alen)
+{
+	return alen >= NS_HFIXEDSZ && (abuf[2] & QR_BIT);
+}
+
 static void on_answer(void *arg, int status, int timeouts, unsigned char *abuf, int alen)
 {
 	struct half *h = arg;
 
 	(void)timeouts;
+	if (status == ARES_SUCCESS && !is_response(abuf, alen))
+		status = ARES_EBADRESP;
 	if (status == ARES_SUCCESS)
 		status = h == &h->query->halves[FAMILY_4] ? take_v4(h, abuf, alen) : take_v6(h, abuf, alen);
 	/* Aliases alone: the name exists and has no address. */

@@ -14,7 +14,7 @@
 #include "sandbox/ring.h"
 #include "sandbox/wire.h"
 
-#define START_LISTS_MAX 128
+#define START_LISTS_MAX MESSAGE_LIST_MAX
 
 must_use enum err start_recorder(struct channel *c, const char *log_path, int log);
 must_use enum err start_dialer(struct channel *c, const struct settings *s, const struct ring_fds *ring);

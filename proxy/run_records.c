@@ -51,7 +51,7 @@ enum err put_sandbox_stop(struct ring *ring, const struct run_spec *spec, int st
 	record_str(&r, REC_sandbox, str_of(spec->name));
 	record_u64(&r, REC_exit, (uint64_t)status);
 	record_u64(&r, REC_seconds, seconds);
-	return record_commit(&r, ring);
+	return record_commit_end(&r, ring);
 }
 
 enum err put_role_lost(struct ring *ring, const struct run_spec *spec, enum role role, pid_t pid,
@@ -68,7 +68,7 @@ enum err put_role_lost(struct ring *ring, const struct run_spec *spec, enum role
 	else
 		record_u64(&r, REC_exit, (uint64_t)WEXITSTATUS(wait_status));
 	record_str(&r, REC_reason, str_of(why));
-	return record_commit(&r, ring);
+	return record_commit_end(&r, ring);
 }
 
 enum err put_stop(struct ring *ring, const char *how)
@@ -77,5 +77,5 @@ enum err put_stop(struct ring *ring, const char *how)
 
 	record_begin(&r, RECORD_stop);
 	record_str(&r, REC_ended, str_of(how));
-	return record_commit(&r, ring);
+	return record_commit_end(&r, ring);
 }

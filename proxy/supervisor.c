@@ -99,7 +99,7 @@ static void on_lease(struct supervisor *s, const struct msg_lease *m)
 	    wire_admit(s->gateway, &s->wire, answer.address, ports, n, &why) == OK)
 		answer.ok = 1;
 	if (channel_send(s->part[PART_WORKER].channel, MSG_LEASED, &answer, NULL, 0) != OK)
-		s->part[PART_WORKER].why = "does not take answers";
+		part_lose(&s->part[PART_WORKER], "does not take answers");
 }
 
 /* ---- what roles say ---- */
@@ -121,6 +121,32 @@ static void on_secret_bad(struct supervisor *s, const struct msg_secret_bad *m)
 	s->bad_secrets++;
 }
 
+/* An empty one is an answer, too: stage_box() says what it means. */
+static void on_sandbox_ca(struct part_state *part, const struct msg_sandbox_ca *ca)
+{
+	struct supervisor *s = part->sup;
+
+	if (ca->sandbox != SANDBOX_NUMBER || s->have_ca) {
+		part_lose(part, "a certificate that was not asked for");
+		return;
+	}
+	buf_put_str(&s->ca_pem, ca->pem);
+	s->have_ca = true;
+}
+
+/* The dialer or the broker has given the worker up, which may well live. */
+static void on_sandbox_lost(struct part_state *part, const struct msg_sandbox_lost *m)
+{
+	struct supervisor *s = part->sup;
+
+	if ((part->which != PART_DIALER && part->which != PART_BROKER) || m->sandbox != SANDBOX_NUMBER) {
+		part_lose(part, "message in the wrong direction");
+		return;
+	}
+	snprintf(s->worker_lost, sizeof(s->worker_lost), "%.*s", STR_ARG(m->why));
+	part_lose(&s->part[PART_WORKER], s->worker_lost);
+}
+
 static void on_log_state(const struct msg_log_state *m)
 {
 	if (m->writable)
@@ -134,7 +160,6 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 {
 	struct part_state *part = arg;
 	struct supervisor *s = part->sup;
-	const struct msg_sandbox_ca *ca = msg;
 
 	(void)fds;
 	(void)n_fds;
@@ -147,8 +172,10 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 		on_secret_bad(s, msg);
 		break;
 	case MSG_SANDBOX_CA:
-		buf_put_str(&s->ca_pem, ca->pem);
-		s->have_ca = true;
+		on_sandbox_ca(part, msg);
+		break;
+	case MSG_SANDBOX_LOST:
+		on_sandbox_lost(part, msg);
 		break;
 	case MSG_LEASE:
 		on_lease(s, msg);
@@ -227,8 +254,11 @@ static bool stage_confined_start(struct supervisor *s)
 
 static bool finish(struct supervisor *s, bool started)
 {
-	bool ok = !s->failed;
+	bool ok;
 
+	if (s->base)	/* a role that has died may be seen only now */
+		event_base_loop(s->base, EVLOOP_NONBLOCK);
+	ok = !s->failed;
 	box_free(s->box);
 	s->box = NULL;
 	if (s->failed)

@@ -24,14 +24,17 @@ static const enum role ring_role[RING_COUNT] = {
 	[RING_DIALER] = ROLE_DIALER, [RING_WORKER] = ROLE_WORKER,
 };
 
-static void on_closed(void *arg, const char *why)
+void part_lose(struct part_state *part, const char *why)
 {
-	struct part_state *part = arg;
-
 	part->lost = true;
 	part->why = why;
 	if (!part->ending)
 		part->sup->failed = true;
+}
+
+static void on_closed(void *arg, const char *why)
+{
+	part_lose(arg, why);
 }
 
 /* ---- starting parts ---- */
@@ -137,7 +140,7 @@ void record_lost(struct supervisor *s)
 		if (!p->lost || p->pid == 0)
 			continue;
 		pids[i] = p->pid;
-		if (p->why && strcmp(p->why, "end of file") != 0)
+		if (p->why && !channel_ended(p->why))
 			kill(p->pid, SIGKILL);
 		p->status = part_end(s, i);
 		any = any || p->status != 0;

@@ -13,6 +13,14 @@
 #include "proxy/role_start.h"
 #include "proxy/run_records.h"
 
+/* Tells what failed; who is gone is told of at the end. */
+static bool told(const char *what, enum err e)
+{
+	if (e && e != ERR_CLOSED)
+		fprintf(stderr, "exeat: %s: %s\n", what, err_text(e));
+	return e == OK;
+}
+
 static bool dup_ring(const struct ring_fds *from, struct ring_fds *to)
 {
 	to->memory = fcntl(from->memory, F_DUPFD_CLOEXEC, 0);
@@ -26,9 +34,11 @@ static bool stage_rings(struct supervisor *s)
 	struct ring_fds own;
 
 	for (size_t i = 0; i < RING_COUNT; i++)
-		if (ring_create(&s->ring_fds[i]) != OK)
+		if (!told("the audit log's rings", ring_create(&s->ring_fds[i])))
 			return false;
-	return dup_ring(&s->ring_fds[RING_SUPERVISOR], &own) && ring_open_writer(&own, &s->ring) == OK;
+	if (!dup_ring(&s->ring_fds[RING_SUPERVISOR], &own))
+		return told("the audit log's rings", ERR_SYSTEM);
+	return told("the audit log's rings", ring_open_writer(&own, &s->ring));
 }
 
 /* Roles take their time to load and to confine themselves: all that need nothing from each other
@@ -37,7 +47,8 @@ static bool spawn_recorders(struct supervisor *s)
 {
 	for (enum part p = PART_RECORDER; p <= PART_STANDBY; p++)
 		if (!part_spawn(s, p) ||
-		    start_recorder(s->part[p].channel, s->spec->log_path, s->spec->log) != OK)
+		    !told("the recorder's start", start_recorder(s->part[p].channel,
+								 s->spec->log_path, s->spec->log)))
 			return false;
 	return true;
 }
@@ -51,9 +62,14 @@ static bool stage_recorders(struct supervisor *s)
 
 static bool spawn_broker(struct supervisor *s)
 {
-	return part_spawn(s, PART_BROKER) &&
-	       start_broker(s->part[PART_BROKER].channel, s->spec->settings, s->policy,
-			    &s->ring_fds[RING_BROKER]) == OK;
+	enum err e;
+
+	if (!part_spawn(s, PART_BROKER))
+		return false;
+	e = start_broker(s->part[PART_BROKER].channel, s->spec->settings, s->policy,
+			 &s->ring_fds[RING_BROKER]);
+	/* ERR_NOTFOUND: a secret, which has been named. */
+	return e != ERR_NOTFOUND && told("the broker's start", e);
 }
 
 static bool stage_broker(struct supervisor *s)
@@ -64,8 +80,8 @@ static bool stage_broker(struct supervisor *s)
 static bool spawn_dialer(struct supervisor *s)
 {
 	return part_spawn(s, PART_DIALER) &&
-	       start_dialer(s->part[PART_DIALER].channel, s->spec->settings,
-			    &s->ring_fds[RING_DIALER]) == OK;
+	       told("the dialer's start", start_dialer(s->part[PART_DIALER].channel, s->spec->settings,
+						       &s->ring_fds[RING_DIALER]));
 }
 
 static bool stage_dialer(struct supervisor *s)
@@ -210,7 +226,7 @@ bool stage_box(struct supervisor *s)
 	bool prepared;
 
 	/* The box is prepared while the worker starts, as soon as the broker has made the certificate. */
-	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS)) {
+	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS) || s->ca_pem.n == 0) {
 		fprintf(stderr, "exeat: the broker made no certificate\n");
 		return false;
 	}

@@ -58,6 +58,7 @@ struct supervisor {
 	struct event *box_event, *signal_event;
 	int signals;
 	unsigned bad_secrets;
+	char worker_lost[128];		/* why, as the dialer or the broker says */
 	bool failed;			/* a role died, or the log failed: the run ends closed */
 	bool drained, box_over;
 	int box_status;
@@ -73,6 +74,8 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 /* ---- supervisor_parts.c ---- */
 bool part_spawn(struct supervisor *s, enum part which);
 bool part_wait_ready(struct supervisor *s, enum part which);
+/* It is gone, or is to be since it broke the rules: the run ends closed. @why is static. */
+void part_lose(struct part_state *part, const char *why);
 /* Gives a recorder every ring. */
 bool give_rings(struct supervisor *s, enum part to);
 /* Ends a part and waits for it; its wait status. */

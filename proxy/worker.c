@@ -131,12 +131,16 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	on_answer(&s->w, type, msg, fds, n_fds);
 }
 
+/* Each puts on record what it has only counted so far. */
 static void on_end(struct role_env *env)
 {
 	struct state *s = env->state;
 
-	if (s)
-		connections_free(s->w.connections);
+	if (!s)
+		return;
+	connections_free(s->w.connections);
+	dns_service_free(s->w.dns);
+	refused_free(s->refused);
 }
 
 static const struct role_program program = {

@@ -57,6 +57,12 @@ void channel_close_fds(const int *fds, size_t n)
 			close(fds[i]);
 }
 
+/* What it costs here: of a small message, its bytes are the least part. */
+static size_t cost(const struct packet *p)
+{
+	return sizeof(*p) + p->bytes.cap;
+}
+
 static void packet_free(struct packet *p)
 {
 	channel_close_fds(p->fds, p->n_fds);
@@ -82,6 +88,13 @@ static void release(struct channel *c)
 	close(c->fd);
 	free(c->bytes);
 	free(c);
+}
+
+static const char end_of_file[] = "end of file";
+
+bool channel_ended(const char *why)
+{
+	return strcmp(why, end_of_file) == 0;
 }
 
 static void fail(struct channel *c, const char *why)
@@ -191,13 +204,13 @@ static bool read_one(struct channel *c)
 
 	if (n < 0) {
 		if (errno != EAGAIN && errno != EINTR)
-			fail(c, "read error");
+			fail(c, errno == ECONNRESET ? end_of_file : "read error");
 		return false;
 	}
 	n_fds = take_fds(&m, fds);
 	if (n == 0 || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n > MESSAGE_MAX) {
 		channel_close_fds(fds, n_fds);
-		fail(c, n == 0 ? "end of file" : "message too long");
+		fail(c, n == 0 ? end_of_file : "message too long");
 		return false;
 	}
 	handle(c, str_n(c->bytes, (size_t)n), fds, n_fds);
@@ -269,13 +282,13 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		if (e == ERR_AGAIN)
 			return;
 		if (e) {
-			fail(c, "write error");
+			fail(c, errno == EPIPE || errno == ECONNRESET ? end_of_file : "write error");
 			return;
 		}
 		c->head = p->next;
 		if (!c->head)
 			c->tail = &c->head;
-		c->queued -= p->bytes.n;
+		c->queued -= cost(p);
 		c->queued_fds -= p->n_fds;
 		packet_free(p);
 	}
@@ -284,7 +297,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + p->bytes.n > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
+	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
 		p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 0);
@@ -297,7 +310,7 @@ static enum err enqueue(struct channel *c, struct packet *p)
 		event_add(c->writable, NULL);
 	*c->tail = p;
 	c->tail = &p->next;
-	c->queued += p->bytes.n;
+	c->queued += cost(p);
 	c->queued_fds += p->n_fds;
 	return OK;
 }

@@ -9,7 +9,7 @@
  *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated
  *             into the packet); channel_send() has copied all it needs when it returns.
  * Blocking    never: a packet that the socket does not take is queued; past CHANNEL_QUEUE_MAX bytes
- *             or CHANNEL_QUEUE_FDS_MAX descriptors ERR_FULL.
+ *             of memory or CHANNEL_QUEUE_FDS_MAX descriptors ERR_FULL.
  * Callbacks   on_message from the event loop or from channel_drain(); it may send, and may free the
  *             channel. on_closed once, never after channel_free().
  * Failure     by return value; a dead peer is ERR_CLOSED and comes as on_closed, too.
@@ -31,9 +31,12 @@ struct channel_peer {
 	const struct message_row *table;
 	void (*on_message)(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds);
 	/* @why: static text ("end of file", "unknown message", ...) */
-	void (*on_closed)(void *arg, const char *why);
+	void (*on_closed)(void *arg, const char *why);	/* @why is static; see channel_ended() */
 	void *arg;
 };
+
+/* Does this reason of on_closed say only that the peer is gone, not that it broke the rules? */
+bool channel_ended(const char *why);
 
 /* Two connected ends, close-on-exec, non-blocking. */
 must_use enum err channel_pair(int fds[2]);
@@ -46,7 +49,7 @@ must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg
 void channel_close_fds(const int *fds, size_t n);
 /* Handles all that has arrived, now, without waiting. */
 void channel_drain(struct channel *c);
-/* Bytes queued and not yet taken by the socket. */
+/* Bytes of memory that the queue takes: what the socket has not taken yet. */
 size_t channel_queued(const struct channel *c);
 
 #endif

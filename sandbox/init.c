@@ -175,5 +175,7 @@ int main(void)
 		return broken("fork");
 	if (child == 0)
 		become(command, &before);
+	/* Both do it: a signal for the group may come before the child has had its turn. */
+	(void)setpgid(child, child);
 	return watch(child, signals);
 }

@@ -49,6 +49,7 @@
 #define STATUS_NOT_STARTED 125
 #define FIRST_KEPT_FD 64
 #define BOX_END_MS 3000
+#define HELD_RETRY_MS 5
 #define MEMORY_SHARE_OF_4 3	/* of the machine's, for one box at most */
 
 extern char **environ;
@@ -313,13 +314,35 @@ static pid_t box_pid(const struct keeper *k)
 	return pid;
 }
 
+/* Does the box's init take @sig: has it blocked it, to read it from its signalfd? Until then the kernel drops it: the
+ * first process of a namespace is sent nothing that would end it by default (pid_namespaces(7)). */
+static bool init_takes(pid_t init, int sig)
+{
+	char path[64], line[128], name[32] = "";
+	unsigned long long blocked = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)init);
+	f = fopen(path, "re");
+	if (!f)
+		return true;	/* gone: its end is on its way */
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "Name: %31s", name) != 1 && sscanf(line, "SigBlk: %llx", &blocked) == 1)
+			break;
+	fclose(f);
+	if (sig == SIGKILL || sig == SIGSTOP)
+		return true;
+	/* The runtime that stood there before blocks signals, too, now and then. */
+	return strcmp(name, strrchr(BOX_INIT, '/') + 1) == 0 && (blocked >> (sig - 1) & 1);
+}
+
 /* Runtime and init forward what they get to the command, all but what cannot be caught. A runtime
  * that is to leave forwards nothing: what comes meanwhile is held until the box runs. */
 static void hand_on(struct keeper *k, int sig)
 {
 	if (k->running <= 0 || sig < 1 || sig > 64)
 		return;
-	if (!k->spec->terminal && !k->in_box)
+	if (!k->spec->terminal && (!k->in_box || !init_takes(k->running, sig)))
 		k->held |= UINT64_C(1) << (sig - 1);
 	else if (sig == SIGKILL && !k->in_box)
 		delete_container(k, k->spec->id);
@@ -388,8 +411,10 @@ static int keep(struct keeper *k)
 	for (;;) {
 		int status;
 
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		if (poll(p, 2, k->held && k->in_box ? HELD_RETRY_MS : -1) < 0 && errno != EINTR)
 			return STATUS_NOT_STARTED;
+		if (k->in_box)
+			hand_on_held(k);
 		if (p[1].revents) {
 			status = status_of_running(k);
 			if (status >= 0)

@@ -204,14 +204,12 @@ bool ring_refuses(const struct ring *r)
 	return atomic_load(&r->shared->refusing) != 0;
 }
 
-enum err ring_write(struct ring *r, struct str record)
+static enum err take(struct ring *r, struct str record)
 {
 	uint32_t n = (uint32_t)record.n;
 
 	if (record.n == 0 || record.n > RING_RECORD_MAX)
 		return ERR_LIMIT;
-	if (ring_refuses(r))
-		return ERR_DENIED;
 	if (!ring_has_room(r, n))
 		return ERR_FULL;
 	copy_in(r, r->head, (const char *)&n, LENGTH_BYTES);
@@ -221,6 +219,19 @@ enum err ring_write(struct ring *r, struct str record)
 	if (atomic_exchange(&r->shared->reader_waits, 0))
 		signal_fd(r->fds.wake);
 	return OK;
+}
+
+enum err ring_write(struct ring *r, struct str record)
+{
+	return ring_refuses(r) ? ERR_DENIED : take(r, record);
+}
+
+/* Room that a log which cannot be written does not make is not waited for. */
+enum err ring_write_end(struct ring *r, struct str record)
+{
+	enum err e = take(r, record);
+
+	return e == ERR_FULL && ring_refuses(r) ? ERR_DENIED : e;
 }
 
 int ring_room_fd(const struct ring *r)

@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import json
 import os
+import pathlib
 import shutil
 import socket
 import ssl
@@ -219,6 +220,19 @@ class Run:
         check(len(found) == 1, f"one {kind} record with {fields}, found {len(found)}",
               found or self.records(kind), self.err)
         return found[0]
+
+    def left_behind(self):
+        """What bears this run's name: mounts, folders, control groups, links, processes; and its children."""
+        name = f"run-{self.process.pid}"
+        text = lambda *args: subprocess.run(args, capture_output=True, text=True, check=True).stdout.splitlines()
+        mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines() if name in m]
+        folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*") if name in p.name]
+        cgroups = [os.path.join(path, d) for path, folders_there, _ in os.walk("/sys/fs/cgroup")
+                   for d in folders_there if name in d]
+        links = [l for l in text("ip", "-o", "link") if ": ex-" in l]
+        processes = [p for p in text("ps", "-eo", "pid,ppid,stat,args")
+                     if name in p or p.split()[1] == str(self.process.pid)]
+        return mounts + folders + cgroups + links + processes
 
     def verify(self):
         done = subprocess.run([EXEAT, "log", "verify", self.log_path], capture_output=True, check=False)

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import bed as b
 
@@ -38,6 +39,17 @@ def a_signal_reaches_the_command(bed):
         run.process.send_signal(sig)
         run.wait(30)
         b.check(run.status == 3 and run.out == "got\n", f"{sig.name} arrives", run.status, run.out, run.err)
+
+
+def a_signal_that_comes_while_the_box_starts_is_not_lost(bed):
+    for i in range(20):
+        run = bed.start(["sleep", "600"], POLICY)
+        b.wait_until("the box to be started", lambda: os.path.exists(run.log_path) and run.records("sandbox_start"))
+        time.sleep(i * 0.003)
+        run.process.send_signal(signal.SIGINT if i % 2 else signal.SIGTERM)
+        run.wait(20)
+        b.check(run.status in (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM),
+                "it ends the command, or the start", i, run.status, run.err)
 
 
 def a_terminal_is_the_commands(bed):
@@ -87,23 +99,10 @@ def nothing_of_the_hosts_environment_is_in_the_box(bed):
     b.check("do-not-tell-anyone" not in run.out and "MY_SECRET" not in run.out, "not there", run.out)
 
 
-def _left_behind(run):
-    """What bears this run's name: mounts, folders, links; and processes of its group."""
-    name = f"run-{run.process.pid}"
-    mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text().splitlines() if name in m]
-    folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*") if name in p.name]
-    cgroups = [str(p) for p in pathlib.Path("/sys/fs/cgroup").glob(f"*/**/*{name}*")]
-    links = [l for l in subprocess.run(["ip", "-o", "link"], capture_output=True, text=True,
-                                       check=True).stdout.splitlines() if ": ex-" in l]
-    processes = [p for p in subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True,
-                                           check=True).stdout.splitlines() if name in p]
-    return mounts + folders + cgroups + links + processes
-
-
 def nothing_is_left_behind(bed):
     run = bed.run("true", POLICY)
     b.check(run.status == 0, "it ran", run.err)
-    b.check(_left_behind(run) == [], "no mount, folder, cgroup, link or process", _left_behind(run))
+    b.check(run.left_behind() == [], "no mount, folder, cgroup, link or process", run.left_behind())
 
 
 def nothing_is_left_behind_after_a_kill(bed):
@@ -113,7 +112,7 @@ def nothing_is_left_behind_after_a_kill(bed):
     run.process.wait()
     b.wait_until("the box to be gone", lambda: subprocess.run(
         ["pgrep", "-f", "sleep 654.321"], capture_output=True, check=False).returncode != 0)
-    b.wait_until("the folders and mounts to be gone", lambda: not _left_behind(run))
+    b.wait_until("the folders and mounts to be gone", lambda: not run.left_behind())
 
 
 def wrong_input_is_one_clear_line(bed):

@@ -317,6 +317,16 @@ static void add_secret(struct str name, struct str text)
 	close(fd);
 }
 
+/* The sandbox whose loss was told last. */
+static uint32_t lost_sandbox;
+
+static inline void on_lost(void *arg, uint32_t sandbox, const char *why)
+{
+	(void)arg;
+	(void)why;
+	lost_sandbox = sandbox;
+}
+
 static int set_up(void **state)
 {
 	struct ring *writer = NULL;
@@ -328,6 +338,9 @@ static int set_up(void **state)
 	if (!base || !key || open_ring(&writer))
 		return 1;
 	broker = broker_new(base, writer, now);
+	lost_sandbox = 0;
+	if (broker)
+		broker_on_lost(broker, on_lost, NULL);
 	add_secret(STR("pat"), STR(MADE_SECRET));
 	add_secret(STR("empty"), STR(""));
 	return 0;

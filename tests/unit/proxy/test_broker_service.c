@@ -447,6 +447,7 @@ static void a_worker_that_sends_its_key_twice_is_ended(void **state)
 	settle();
 	assert_int_equal(b->seen.closed, 1);
 	assert_int_equal(broker_sandboxes(broker), 0);
+	assert_int_equal(lost_sandbox, 1);
 	box_free(b);
 }
 
@@ -465,6 +466,7 @@ static void the_end_of_a_worker_is_the_end_of_its_state(void **state)
 	settle();
 	assert_int_equal(broker_sandboxes(broker), 1);
 	assert_int_equal(b->dialer_closed, 1);
+	assert_int_equal(lost_sandbox, 0);
 	tell_ticket(other, 1, "api.test", 443);
 	assert_int_equal(ask_grant(other, 1, PROTO_HTTPS, "/v1/user"), GRANT_OK);
 	LOGGED("granted");
@@ -536,6 +538,7 @@ static void a_worker_that_reads_no_answer_is_ended_by_its_queue(void **state)
 	settle();
 	assert_true(sent > enough / 4);
 	assert_int_equal(broker_sandboxes(broker), 0);
+	assert_int_equal(lost_sandbox, 1);
 	close(worker);
 	close(dialer);
 }

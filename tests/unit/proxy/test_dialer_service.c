@@ -33,6 +33,9 @@ static struct {
 	char addrs[MSG_ADDRS_MAX * ADDR_PACKED], text[1024], name[256];
 	uint64_t ended_ticket;
 	int fd;
+	unsigned lost;
+	uint32_t lost_sandbox;
+	char lost_why[64];
 } got;
 
 static void on_worker(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -60,6 +63,14 @@ static void on_worker_closed(void *arg, const char *why)
 	(void)arg;
 	(void)why;
 	worker_closed = true;
+}
+
+static void on_lost(void *arg, uint32_t sandbox, const char *why)
+{
+	(void)arg;
+	got.lost++;
+	got.lost_sandbox = sandbox;
+	snprintf(got.lost_why, sizeof(got.lost_why), "%s", why);
 }
 
 static void on_broker(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -164,6 +175,7 @@ static int setup(void **state)
 	servers[0] = str_of(server.address);
 	dialer = dialer_new(world.base, &start, world.ring, &why);
 	assert_non_null(dialer);
+	dialer_on_lost(dialer, on_lost, NULL);
 	open_sandbox();
 	return 0;
 }
@@ -472,6 +484,29 @@ static void a_sandbox_ends_with_its_worker_whatever_is_under_way(void **state)
 	channel_free(worker);
 	worker = NULL;
 	WAIT_UNTIL(&world, dialer_sandboxes(dialer) == 0);
+	assert_int_equal(got.lost, 0);
+}
+
+static void a_worker_that_breaks_its_channels_rules_is_told_of(void **state)
+{
+	struct msg_sandbox m = { .sandbox = 7, .name = STR("box-7") };
+	int fds[3], w[2], b[2];
+
+	(void)state;
+	assert_int_equal(channel_pair(w), OK);
+	assert_int_equal(channel_pair(b), OK);
+	fds[FD_SANDBOX_WORKER] = w[1];
+	fds[FD_SANDBOX_OTHER] = b[1];
+	fds[FD_SANDBOX_POLICY] = make_image(rules, sizeof(rules) / sizeof(rules[0]));
+	assert_int_equal(dialer_sandbox(dialer, &m, fds, 3), OK);
+	assert_int_equal(dialer_sandboxes(dialer), 2);
+	assert_int_equal(send(w[0], "\xff\xff", 2, MSG_NOSIGNAL), 2);
+	WAIT_UNTIL(&world, dialer_sandboxes(dialer) == 1);
+	assert_int_equal(got.lost, 1);
+	assert_int_equal(got.lost_sandbox, 7);
+	assert_string_equal(got.lost_why, "unknown message");
+	close(w[0]);
+	close(b[0]);
 }
 
 static void without_a_broker_connections_are_still_made(void **state)
@@ -541,6 +576,7 @@ int main(void)
 		CASE(nothing_is_connected_that_the_log_does_not_take),
 		CASE(past_the_quota_a_dial_is_answered_so),
 		CASE(a_sandbox_ends_with_its_worker_whatever_is_under_way),
+		CASE(a_worker_that_breaks_its_channels_rules_is_told_of),
 		CASE(without_a_broker_connections_are_still_made),
 		CASE(a_known_number_takes_the_old_ones_place),
 		CASE(a_policy_that_is_none_is_refused),

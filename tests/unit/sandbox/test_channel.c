@@ -392,6 +392,21 @@ static void a_full_socket_queues_in_order_up_to_the_limit(void **state)
 	assert_int_equal(f->sup.messages, sent + 1);
 }
 
+/* Its bytes are the least that a small message costs. */
+static void small_messages_fill_the_queue_by_the_memory_that_they_take(void **state)
+{
+	const unsigned least = MESSAGE_FDS_MAX * sizeof(int) + 64;
+	struct fixture *f = *state;
+	unsigned queued = 0;
+	enum err e;
+
+	while ((e = send_text(f->work.c, PLAIN, "x")) == OK)
+		queued += channel_queued(f->work.c) != 0;
+	assert_int_equal(e, ERR_FULL);
+	assert_true(queued > 1000);
+	assert_true(queued < CHANNEL_QUEUE_MAX / least);
+}
+
 static void queued_descriptors_have_a_limit_and_are_closed_with_the_channel(void **state)
 {
 	struct fixture *f = *state;
@@ -505,6 +520,7 @@ int main(void)
 		CASE(the_end_of_the_other_side_is_told_once),
 		CASE(what_was_sent_before_the_end_still_comes),
 		CASE(a_full_socket_queues_in_order_up_to_the_limit),
+		CASE(small_messages_fill_the_queue_by_the_memory_that_they_take),
 		CASE(queued_descriptors_have_a_limit_and_are_closed_with_the_channel),
 		CASE(queued_descriptors_arrive),
 		CASE(a_handler_may_free_the_channel),

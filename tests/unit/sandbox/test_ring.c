@@ -303,6 +303,27 @@ static void a_refusing_ring_takes_nothing_until_it_takes_again(void **state)
 	assert_int_equal(ring_write(b->w, STR("x")), OK);
 }
 
+static void the_end_of_what_was_begun_is_taken_while_it_refuses(void **state)
+{
+	struct both *b = *state;
+	char big[RING_RECORD_MAX];
+	struct str s;
+
+	memset(big, 'x', sizeof(big));
+	assert_int_equal(ring_write(b->w, STR("begin")), OK);
+	ring_set_refusing(b->r, true);
+	assert_int_equal(ring_write_end(b->w, STR("end")), OK);
+	assert_int_equal(ring_next(b->r, &s), OK);
+	assert_int_equal(ring_next(b->r, &s), OK);
+	assert_true(str_eq(s, STR("end")));
+	/* Full, it is no use to wait for room. */
+	while (ring_has_room(b->w, sizeof(big)))
+		assert_int_equal(ring_write_end(b->w, str_n(big, sizeof(big))), OK);
+	assert_int_equal(ring_write_end(b->w, str_n(big, sizeof(big))), ERR_DENIED);
+	ring_set_refusing(b->r, false);
+	assert_int_equal(ring_write_end(b->w, str_n(big, sizeof(big))), ERR_FULL);
+}
+
 static void must_be_broken(struct both *b)
 {
 	struct str s;
@@ -414,6 +435,7 @@ int main(void)
 		CASE(death_of_the_writer_loses_nothing),
 		CASE(what_is_kept_stays_for_a_successor_but_is_not_given_again_by_a_rewind),
 		CASE(a_refusing_ring_takes_nothing_until_it_takes_again),
+		CASE(the_end_of_what_was_begun_is_taken_while_it_refuses),
 		CASE(a_head_beyond_the_ring_breaks_it),
 		CASE(a_head_that_goes_back_breaks_it),
 		CASE(a_head_within_a_length_breaks_it),

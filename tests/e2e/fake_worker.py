@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+"""A worker that was taken over: it stands where exeat-worker does, and says what the file "attack" beside it
+has: a line "target attack"."""
+
+import array
+import os
+import socket
+import struct
+import sys
+import time
+
+READY, SANDBOX_CA, LEASE, RESOLVE, DIAL, HANGUP, PUBKEY, LEAF, GRANT, TICKET = 6, 8, 16, 18, 20, 22, 23, 24, 26, 28
+supervisor = socket.socket(fileno=3)
+
+
+def text(s):
+    return struct.pack("<I", len(s)) + s
+
+
+def lease(number, name=b"api.test", ports=(443,)):
+    return struct.pack("<HI", LEASE, number) + text(name) + text(b"".join(struct.pack("<H", p) for p in ports))
+
+
+def resolve(number, name=b"api.test"):
+    return struct.pack("<HI", RESOLVE, number) + text(name)
+
+
+def dial(number, name=b"api.test", literal=0, port=443):
+    return struct.pack("<HI", DIAL, number) + text(name) + struct.pack("<BH", literal, port)
+
+
+def leaf(number, name=b"api.test"):
+    return struct.pack("<HI", LEAF, number) + text(name) + b"\0"
+
+
+def grant(number, ticket=1):
+    return struct.pack("<HIQB", GRANT, number, ticket, 0) + text(b"GET") + text(b"/")
+
+
+def start():
+    fds = array.array("i")
+    _, control, _, _ = supervisor.recvmsg(70000, socket.CMSG_SPACE(40 * 4))
+    for _, _, data in control:
+        fds.frombytes(data[:len(data) - len(data) % 4])
+    for fd in (3, fds[8], fds[9]):
+        os.set_blocking(fd, True)
+    return socket.socket(fileno=fds[8]), socket.socket(fileno=fds[9])
+
+
+def flood(to, packets):
+    """Sends without reading, for as long as the other side takes it."""
+    for packet in packets:
+        to.send(packet)
+
+
+def ask(to, packet):
+    to.send(packet)
+    return to.recv(70000)
+
+
+ONE = {"supervisor": lease, "dialer": resolve, "broker": leaf}
+
+
+def attack(what, to, one):
+    if what == "unknown":
+        to.send(struct.pack("<H", 999))
+    elif what == "direction":
+        to.send(struct.pack("<HQ", 29, 7))
+    elif what == "cut-short":
+        to.send(one(1)[:-3])
+    elif what == "too-much":
+        to.send(one(1) + b"x")
+    elif what == "over-its-cap":
+        to.send(one(1, b"x" * 254))
+    elif what == "oversized":
+        to.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        to.send(one(1) + b"x" * 70000)
+    elif what == "nothing":
+        to.send(b"x")
+    elif what == "descriptors":
+        to.sendmsg([one(1)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
+    elif what == "repeated":
+        to.send(struct.pack("<HB", READY, 0))
+    elif what == "unread":
+        flood(to, (one(i) for i in range(3_000_000)))
+    elif what == "leases":
+        given = sum(ask(to, lease(i, b"n%d.wide.test" % i, range(1, 1025)))[6] for i in range(4200))
+        print("leases given:", given, file=sys.stderr, flush=True)
+    elif what == "dials":
+        flood(to, (dial(i, b"n%d.wide.test" % i) for i in range(200_000)))
+    elif what == "guesses":
+        granted = sum(ask(to, grant(i, i))[6] == 1 for i in range(20_000))
+        print("grants given:", granted, file=sys.stderr, flush=True)
+    elif what == "probes":
+        targets = [(b"evil.test", 0), (b"203.0.113.10", 1), (b"127.0.0.1", 1), (b"169.254.169.254", 1),
+                   (b"api.test.", 0), (b"API.test", 0), (b"", 0), (b"\0", 0), (b"api.test\0", 0)]
+        made = sum(ask(to, dial(i, *t))[6] == 0 for i, t in enumerate(targets))
+        print("dials made:", made, file=sys.stderr, flush=True)
+
+
+def main():
+    with open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "attack"), encoding="utf-8") as f:
+        target, what = f.read().split()
+    dialer, broker = start()
+    to = {"supervisor": supervisor, "dialer": dialer, "broker": broker}[target]
+    if what == "early":
+        to.send(ONE[target](1))
+    if what != "mute":
+        supervisor.send(struct.pack("<HB", READY, 0))
+    try:
+        attack(what, to, ONE[target])
+    except OSError as e:
+        print("the channel is closed:", e.strerror, file=sys.stderr, flush=True)
+    time.sleep(600)     # it never goes by itself
+
+
+main()

@@ -1,0 +1,313 @@
+"""The audit log: nothing goes out that is not in it, and nothing in it can be changed unseen."""
+
+import json
+import os
+import pathlib
+import subprocess
+import threading
+import time
+
+import bed as b
+
+POLICY = """exeat: 1
+precedence: deny-over-allow
+allow:
+  - {id: api, hosts: [api.test], paths: [/ok/**]}
+"""
+
+# Makes one request for each line that it reads, and prints its status. The name is looked up once.
+REQUESTS = ("address=$(getent hosts api.test | cut -d' ' -f1); while read path; do : > /tmp/body; "
+            "curl -sS -m 20 -o /tmp/body -w '%{http_code} ' --resolve api.test:443:$address "
+            "https://api.test$path 2>/tmp/err; cat /tmp/body /tmp/err | "
+            "grep -ohE 'urn:exeat:refusal:log.unavailable|alert internal error' || echo; done")
+
+
+def _origin(bed):
+    bed.dns.zone["api.test"] = ["203.0.113.10"]
+    if not hasattr(bed, "origin"):
+        bed.origin = b.Origin(bed, b.http(b.echo), cert=bed.cert("api.test"))
+    bed.origin.requests.clear()
+
+
+def _log(*args, env=None):
+    return subprocess.run([b.EXEAT, "log", *args], capture_output=True, text=True, check=False, env=env,
+                          stdin=subprocess.DEVNULL, timeout=60)
+
+
+def _ask(run, path):
+    run.process.stdin.write(path.encode() + b"\n")
+    run.process.stdin.flush()
+    return run.process.stdout.readline().decode().strip()
+
+
+def _fill(path):
+    """Writes until there is no room at all."""
+    with open(path, "wb", buffering=0) as f:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    f.write(b"\0" * size)
+            except OSError:
+                pass
+
+
+def a_full_disk_refuses_traffic_and_loses_no_record(bed):
+    _origin(bed)
+    small = pathlib.Path(bed.path("small"))
+    small.mkdir()
+    b.sh("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small))
+    try:
+        run = bed.start(REQUESTS, POLICY, options=["--log", str(small / "log.jsonl")], stdin=subprocess.PIPE)
+        run.log_path = str(small / "log.jsonl")
+        b.check(_ask(run, "/ok/first").startswith("200"), "there is room")
+        _fill(small / "ballast")
+        full = [_ask(run, f"/ok/full{i}") for i in range(30)]
+        b.check("503 urn:exeat:refusal:log-unavailable" in full[:3], "refused, and why", full)
+        b.check(full[-20:] == ["000 alert internal error"] * 20, "new connections from their hello on", full)
+        reached = len(bed.origin.requests)
+        _ask(run, "/ok/still-full")
+        b.check(len(bed.origin.requests) == reached, "nothing reaches the origin meanwhile")
+        os.unlink(small / "ballast")
+        b.wait_until("requests to go on", lambda: _ask(run, "/ok/again").startswith("200"))
+        run.process.stdin.close()
+        run.process.stdin = None
+        run.wait()
+        b.check(run.status == 0, "the run goes on to its end", run.status, run.err)
+        b.check("cannot be written" in run.err and "can be written again" in run.err, "the operator is told", run.err)
+        for request in bed.origin.requests:
+            b.check(run.records("request", path=request.target, verdict="allow", status=200),
+                    f"{request.target} reached the origin and is on record", run.records("request"))
+        run.verify()
+    finally:
+        b.sh("umount", "-l", str(small))
+
+
+LOAD = ("address=$(getent hosts api.test | cut -d' ' -f1); for i in $(seq 30); do (for n in $(seq 20); do "
+        "curl -sS -m 20 -o /dev/null --resolve api.test:443:$address https://api.test/ok/$i-$n; done) 2>/dev/null & done; wait")
+
+
+def _stalled(bed):
+    """Nothing has reached the origin for half a second."""
+    before = len(bed.origin.requests)
+    time.sleep(0.5)
+    return len(bed.origin.requests) == before
+
+
+def a_disk_that_fills_up_under_load_keeps_the_end_of_what_was_begun(bed):
+    _origin(bed)
+    small = pathlib.Path(bed.path("busy"))
+    small.mkdir()
+    b.sh("mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(small))
+    try:
+        run = bed.start(LOAD, POLICY, options=["--log", str(small / "log.jsonl")])
+        run.log_path = str(small / "log.jsonl")
+        b.wait_until("the load", lambda: len(bed.origin.requests) > 60)
+        for _ in range(3):
+            _fill(small / "ballast")
+            b.wait_until("traffic to stop", lambda: _stalled(bed))
+            os.unlink(small / "ballast")
+            reached = len(bed.origin.requests)
+            b.wait_until("it to go on", lambda: len(bed.origin.requests) > reached or run.process.poll() is not None)
+        run.wait()
+        b.check(run.status == 0, "the run ends well", run.status, run.err)
+        ends = [r["path"] for r in run.records("request", phase="end", verdict="allow")]
+        for request in bed.origin.requests:
+            b.check(ends.count(request.target) >= 1, f"{request.target} has its end on record", len(ends))
+        run.verify()
+    finally:
+        b.sh("umount", "-l", str(small))
+
+
+def a_log_on_a_full_disk_starts_nothing(bed):
+    _origin(bed)
+    small = pathlib.Path(bed.path("full"))
+    small.mkdir()
+    b.sh("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small))
+    try:
+        (small / "log.jsonl").touch()
+        _fill(small / "ballast")
+        start = time.monotonic()
+        run = bed.run("echo ran; curl -sS -m 5 https://api.test/ok/x", POLICY,
+                      options=["--log", str(small / "log.jsonl")])
+        b.check(run.status == 125 and "audit log" in run.err, "it says why", run.status, run.out, run.err)
+        b.check("ran" not in run.out, "no command is run that is not on record", run.out, run.err)
+        b.check(time.monotonic() - start < 20, "and soon")
+        b.check(not bed.origin.requests, "nothing reached the origin")
+    finally:
+        b.sh("umount", "-l", str(small))
+
+
+def verify_finds_whatever_was_changed(bed):
+    _origin(bed)
+    run = bed.run("for i in 1 2 3; do curl -sS -o /dev/null https://api.test/ok/$i; curl -sS -o /dev/null "
+                  "https://api.test/no/$i; done", POLICY)
+    run.verify()
+    lines = pathlib.Path(run.log_path).read_bytes().splitlines(keepends=True)
+    b.check(len(lines) > 10, "a log of some length", lines)
+    middle = len(lines) // 2
+    flipped = bytearray(lines[middle])
+    flipped[flipped.index(b'"kind"') + 8] ^= 1
+    text = lines[middle].replace(b"allow", b"deny ").replace(b"api.test", b"apy.test")
+    changes = {
+        "a changed byte": lines[:middle] + [bytes(flipped)] + lines[middle + 1:],
+        "a changed word": lines[:middle] + [text] + lines[middle + 1:],
+        "a removed line": lines[:middle] + lines[middle + 1:],
+        "a removed first line": lines[1:],
+        "two lines swapped": lines[:middle] + [lines[middle + 1], lines[middle]] + lines[middle + 2:],
+        "a line twice": lines[:middle] + [lines[middle]] + lines[middle:],
+        "an added line": lines[:middle] + [b'{"seq":1,"prev":"0"}\n'] + lines[middle:],
+        "an empty line": lines[:middle] + [b"\n"] + lines[middle:],
+        "a half last line": lines[:-1] + [lines[-1][:40]],
+    }
+    for what, changed in changes.items():
+        b.check(b"".join(changed) != b"".join(lines), f"{what}: it is a change")
+        pathlib.Path(bed.path("changed")).write_bytes(b"".join(changed))
+        done = _log("verify", bed.path("changed"))
+        b.check(done.returncode == 1 and "wrong" in done.stderr, what, done.stdout, done.stderr)
+    shown = _log("verify", run.log_path).stdout.split()[-1]
+    pathlib.Path(bed.path("changed")).write_bytes(b"".join(lines[:-2]))
+    b.check(_log("verify", bed.path("changed")).returncode == 0, "a chain cannot show that its end is gone")
+    done = _log("verify", "--last", shown, bed.path("changed"))
+    b.check(done.returncode == 1 and "cut off" in done.stderr, "but a hash that was kept can", done.stderr)
+    b.check(_log("verify", "--last", shown, run.log_path).returncode == 0, "and is found in the whole one")
+
+
+def tail_shows_so_many_lines_as_they_are_or_for_people(bed):
+    _origin(bed)
+    run = bed.run("for i in 1 2 3 4; do curl -sS -o /dev/null https://api.test/ok/$i; done", POLICY)
+    lines = pathlib.Path(run.log_path).read_text().splitlines()
+    b.check(_log("tail", "--json", "-n", "3", run.log_path).stdout.splitlines() == lines[-3:], "--json -n 3")
+    b.check(_log("tail", "--json", "-n", "0", run.log_path).stdout == "", "-n 0")
+    b.check(_log("tail", "--json", "-n", "100000", run.log_path).stdout.splitlines() == lines, "all of them")
+    b.check(_log("tail", "--json", run.log_path).stdout.splitlines() == lines[-10:], "ten, if nothing is said")
+    people = _log("tail", "-n", "100", run.log_path).stdout
+    b.check(len(people.splitlines()) == len(lines) and "/ok/3" in people and "\x1b" not in people,
+            "one line each, no colour in a pipe", people)
+    for args, status in ((["tail", "-n", "x"], 64), (["tail", "/no/such"], 1), (["verify", "/no/such"], 1), ([], 64)):
+        done = _log(*args)
+        b.check(done.returncode == status and done.stderr, "wrong use is told", args, done.returncode, done.stderr)
+
+
+def tail_follows_a_box_that_runs(bed):
+    _origin(bed)
+    run = bed.start(REQUESTS, POLICY, stdin=subprocess.PIPE)
+    _ask(run, "/ok/before")
+    follower = subprocess.Popen([b.EXEAT, "log", "tail", "-f", "--json", "-n", "1000", run.log_path],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = []
+    threading.Thread(target=lambda: seen.extend(map(json.loads, follower.stdout)), daemon=True).start()
+    b.wait_until("what was there before", lambda: any(r.get("path") == "/ok/before" for r in seen))
+    _ask(run, "/ok/during")
+    b.wait_until("what is added", lambda: any(r.get("path") == "/ok/during" for r in seen), 5)
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    b.wait_until("the end", lambda: seen[-1]["kind"] == "stop", 5)
+    follower.terminate()
+    follower.wait(10)
+    b.check([r["seq"] for r in seen] == list(range(1, len(seen) + 1)), "each line once")
+
+
+def the_default_place_is_the_users_state(bed):
+    _origin(bed)
+    policy = bed.write("default-place.yaml", POLICY)
+    for variable, place in (("XDG_STATE_HOME", "exeat/audit.jsonl"), ("HOME", ".local/state/exeat/audit.jsonl")):
+        home = bed.path("state-" + variable)
+        env = {k: v for k, v in os.environ.items() if k not in ("XDG_STATE_HOME", "HOME")} | {variable: home}
+        done = subprocess.run([b.EXEAT, "run", "--policy", policy, "--settings", bed.settings(), "--", "true"],
+                              capture_output=True, text=True, check=False, env=env, stdin=subprocess.DEVNULL)
+        log = pathlib.Path(home) / place
+        b.check(done.returncode == 0 and log.is_file(), "made there", variable, done.stderr)
+        b.check(log.stat().st_mode & 0o777 == 0o600 and log.parent.stat().st_mode & 0o777 == 0o700,
+                "and nobody else's to read", oct(log.stat().st_mode))
+        verified, shown = _log("verify", env=env), _log("tail", "--json", "-n", "1", env=env)
+        b.check(verified.returncode == 0 and str(log) in verified.stdout, "found there", verified.stderr)
+        b.check(json.loads(shown.stdout)["kind"] == "stop", "and shown", shown.stdout)
+
+
+def two_runs_into_one_log_keep_one_chain(bed):
+    _origin(bed)
+    log = bed.path("shared.jsonl")
+    command = "for i in $(seq 15); do curl -sS -o /dev/null https://api.test/ok/$i; done"
+    runs = [bed.start(command, POLICY, options=["--log", log, "--name", f"box{i}"]) for i in range(2)]
+    for run in runs:
+        run.wait()
+        run.log_path = log
+        b.check(run.status == 0, "both run", run.status, run.err)
+    runs[0].verify()
+    for i in range(2):
+        found = runs[0].records("request", sandbox=f"box{i}", verdict="allow")
+        b.check(len(found) == 15, "every request of each is there once", len(found))
+    order = [r.get("sandbox") for r in runs[0].records("request")]
+    b.check(order != sorted(order) and order != sorted(order, reverse=True), "they ran at once", order)
+    third = bed.run("true", POLICY, options=["--log", log])
+    b.check(third.status == 0, "and a third goes on from there", third.err)
+    runs[0].verify()
+
+
+def a_long_request_has_a_begin_before_its_end(bed):
+    _origin(bed)
+    gate = threading.Event()
+
+    def slow(request, _origin):
+        gate.wait(30)
+        return b.answer(200, "late")
+    bed.dns.zone["slow.test"] = ["203.0.113.11"]
+    b.Origin(bed, b.http(slow), address="203.0.113.11", cert=bed.cert("slow.test"))
+    run = bed.start("curl -sS https://slow.test/ok/slow", POLICY.replace("api.test", "slow.test"))
+    begin = b.wait_until("its begin, while it waits", lambda: os.path.exists(run.log_path) and
+                         run.records("request", phase="begin"))
+    b.check(begin[0]["path"] == "/ok/slow" and begin[0]["verdict"] == "allow" and begin[0]["rule"] == "api" and
+            "status" not in begin[0], "what is known then", begin)
+    gate.set()
+    run.wait()
+    b.check(run.status == 0 and run.out == "late", "it is answered", run.out, run.err)
+    end = run.record("request", phase="end")
+    b.check(end["status"] == 200 and end["seq"] > begin[0]["seq"], "and its end comes later", end)
+    b.check(len(run.records("request")) == 2, "one begin, one end", run.records("request"))
+    run.verify()
+
+
+def what_a_box_was_refused_last_is_counted_when_it_ends(bed):
+    _origin(bed)
+    run = bed.run(["python3", "-c", """
+import socket
+for _ in range(50):
+    for host in ("203.0.113.10", "evil.test"):
+        try: socket.create_connection((host, 81), 2)
+        except OSError: pass
+"""], POLICY)
+    for kind, fields in (("connect", {"destination": "203.0.113.10"}), ("dns", {"name": "evil.test", "type": "A"})):
+        found = run.records(kind, **fields)
+        b.check(sum(r.get("count", 1) for r in found) == 50, "every one of them", kind, found)
+        b.check(len(found) < 10, "in few lines", found)
+
+
+def a_file_that_is_no_log_is_left_alone(bed):
+    for what, text in (("text", "dear diary\n"), ("json", '{"a":1}\n'), ("no newline", "x" * 5000)):
+        path = bed.write("no-log", text, 0o600)
+        run = bed.run("echo ran", POLICY, options=["--log", path])
+        b.check(run.status == 125 and "ran" not in run.out, what, run.status, run.out)
+        b.check("no line of an audit log" in run.err, "it is said", run.err)
+        b.check(pathlib.Path(path).read_text() == text, "and nothing is added to it")
+    folder = bed.run("echo ran", POLICY, options=["--log", bed.dir])
+    b.check(folder.status == 125 and "directory" in folder.err, "a folder", folder.err)
+    os.mkfifo(bed.path("fifo"))
+    run = bed.run("echo ran", POLICY, options=["--log", bed.path("fifo")], timeout=30)
+    b.check(run.status == 125 and "ran" not in run.out and "fifo" in run.err, "a pipe", run.status, run.err)
+
+
+def a_torn_last_line_is_cut_off_and_told(bed):
+    _origin(bed)
+    log = bed.path("torn.jsonl")
+    first = bed.run("true", POLICY, options=["--log", log])
+    with open(log, "ab") as f:
+        f.write(b'{"seq":99,"prev":"to')
+    second = bed.run("true", POLICY, options=["--log", log])
+    b.check(first.status == 0 and second.status == 0, "it goes on", second.status, second.err)
+    second.log_path = log
+    b.check(second.record("log_fault")["count"] == 20, "and says what was lost", second.records("log_fault"))
+    second.verify()
+
+
+b.main(b.cases(globals()))
