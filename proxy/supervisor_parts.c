@@ -64,8 +64,10 @@ bool part_wait_ready(struct supervisor *s, enum part which)
 
 	if (supervisor_wait(s, &p->ready, ROLE_READY_MS))
 		return true;
-	fprintf(stderr, "exeat: the %s did not get ready%s%s\n", role_name(part_role[which]),
-		p->why ? ": " : "", p->why ? p->why : "");
+	/* Where another was lost, that is the reason, and told as such. */
+	if (p->lost || !s->failed)
+		fprintf(stderr, "exeat: the %s did not get ready%s%s\n", role_name(part_role[which]),
+			p->why ? ": " : "", p->why ? p->why : "");
 	return false;
 }
 
@@ -80,6 +82,7 @@ bool give_rings(struct supervisor *s, enum part to)
 		if (channel_send(s->part[to].channel, MSG_RING, &msg, fds, 3) != OK)
 			return false;
 	}
+	s->part[to].has_rings = true;
 	return true;
 }
 
@@ -157,11 +160,13 @@ bool drain(struct supervisor *s)
 	enum part by = s->part[PART_RECORDER].pid ? PART_RECORDER : PART_STANDBY;
 	bool ok;
 
-	if (!s->part[by].pid || !s->part[by].ready)
-		return false;
-	if (by == PART_STANDBY && !give_rings(s, by))
+	if (!s->part[by].pid)
 		return false;
 	s->failed = false;
+	if (!s->part[by].ready && !part_wait_ready(s, by))
+		return false;	/* it was still starting when another was lost */
+	if (!s->part[by].has_rings && !give_rings(s, by))
+		return false;
 	ok = channel_send(s->part[by].channel, MSG_DRAIN, &msg, NULL, 0) == OK &&
 	     supervisor_wait(s, &s->drained, ROLE_END_MS);
 	if (!ok)

@@ -38,7 +38,11 @@ static bool stage_rings(struct supervisor *s)
 			return false;
 	if (!dup_ring(&s->ring_fds[RING_SUPERVISOR], &own))
 		return told("the audit log's rings", ERR_SYSTEM);
-	return told("the audit log's rings", ring_open_writer(&own, &s->ring));
+	/* The first records wait there for the recorder: whatever ends the run, they are in the log. */
+	return told("the audit log's rings", ring_open_writer(&own, &s->ring)) &&
+	       told("the first records", put_start(s->ring, s->spec)) &&
+	       told("the first records",
+		    put_policy_load(s->ring, s->spec, policy_digest(s->policy)));
 }
 
 /* Roles take their time to load and to confine themselves: all that need nothing from each other
@@ -56,8 +60,7 @@ static bool spawn_recorders(struct supervisor *s)
 static bool stage_recorders(struct supervisor *s)
 {
 	return part_wait_ready(s, PART_RECORDER) && part_wait_ready(s, PART_STANDBY) &&
-	       give_rings(s, PART_RECORDER) && put_start(s->ring, s->spec) == OK &&
-	       put_policy_load(s->ring, s->spec, policy_digest(s->policy)) == OK;
+	       give_rings(s, PART_RECORDER);
 }
 
 static bool spawn_broker(struct supervisor *s)

@@ -36,6 +36,7 @@ struct part_state {
 	pid_t pid;
 	struct channel *channel;
 	bool ready, ending, lost;
+	bool has_rings;			/* a recorder: it was given all */
 	const char *why;		/* its channel closed */
 	int status;			/* as waitpid() gave it, once it is gone */
 };

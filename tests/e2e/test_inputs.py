@@ -111,10 +111,10 @@ def broken_settings_are_told_with_their_place(bed):
                         ("exeat-settings: 1\na: &a [*a]\n", "s.yaml:"),
                         ("exeat-settings: 1\n" + "#" * 3000000, "s.yaml")):
         run = bed.run("echo ran", PLAIN, settings=bed.write("s.yaml", text), timeout=30)
-        b.check(run.status == 1 and "ran" not in run.out and words in run.err, f"{text[:40]!r}", run.status, run.err[:400])
+        b.check(run.status == 125 and "ran" not in run.out and words in run.err, f"{text[:40]!r}", run.status, run.err[:400])
     for path in (bed.dir, "/no/such", "/dev/null"):
         run = bed.run("echo ran", PLAIN, settings=path, timeout=30)
-        b.check(run.status == 1 and path in run.err, path, run.status, run.err)
+        b.check(run.status == 125 and path in run.err, path, run.status, run.err)
 
 
 def a_name_server_that_is_not_there_fails_names_and_nothing_else(bed):
