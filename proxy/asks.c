@@ -151,7 +151,9 @@ static void call_failed(enum ask_kind kind, union ask_fn fn, void *arg, bool lat
 	struct msg_resolved resolved = { .status = full ? RESOLVE_QUOTA : late ? RESOLVE_TIMEOUT :
 					 RESOLVE_SERVFAIL };
 	struct msg_leased leased = { 0 };
-	struct msg_dialed dialed = { .status = full ? DIAL_QUOTA : late ? DIAL_TIMEOUT : DIAL_FAILED };
+	struct msg_dialed dialed = { .status = full   ? DIAL_QUOTA
+					       : late ? DIAL_TIMEOUT
+						      : DIAL_FAILED };
 	struct msg_leaf_is leaf = { 0 };
 	struct msg_granted granted = { .status = GRANT_UNAVAILABLE };
 
@@ -302,7 +304,9 @@ ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, 
 		void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_DIAL, (union ask_fn){ .dialed = fn }, arg);
-	struct msg_dial m = { .id = ask ? ask->id : 0, .name = name, .literal = literal, .port = port };
+	struct msg_dial m = {
+		.id = ask ? ask->id : 0, .name = name, .literal = literal, .port = port
+	};
 
 	return ask ? send_ask(ask, w->dialer, MSG_DIAL, &m) : 0;
 }

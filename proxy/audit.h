@@ -21,7 +21,8 @@ void audit_rule(struct record *r, const struct rule_info *rule);
  * rule that may still allow stands for it. */
 void audit_decision(struct record *r, const struct policy *p, struct decision d);
 must_use enum err audit_commit(struct worker *w, struct record *r);
-/* @begun: its begin is on record, so its end is to be, too, even while the log cannot be written. */
+/* @begun: its begin is on record, so its end is to be, too, even while the log cannot be written.
+ */
 must_use enum err audit_commit_end(struct worker *w, struct record *r, bool begun);
 
 #endif

@@ -1,11 +1,11 @@
 /* Theory of operation
  *
  * Before it confines itself the broker reads each secret's source, once, and does each thing that
- * OpenSSL does for the first time: it loads providers and opens the random source lazily. Its private
- * keys lie in OpenSSL's secure heap: locked and in no core file.
+ * OpenSSL does for the first time: it loads providers and opens the random source lazily. Its
+ * private keys lie in OpenSSL's secure heap: locked and in no core file.
  *
- * A secret that cannot be read is told to the supervisor (SECRET_BAD), which decides whether to go on;
- * here its name has no value and grants of it are UNAVAILABLE.
+ * A secret that cannot be read is told to the supervisor (SECRET_BAD), which decides whether to go
+ * on; here its name has no value and grants of it are UNAVAILABLE.
  */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -5,18 +5,19 @@
  * for, the channel says; no message names one.
  *
  * Order between the channels: the dialer sends TICKET to the broker before it sends DIALED to the
- * worker, so when a GRANT for that ticket has arrived here, its TICKET has, too, but perhaps not been
- * read. So on_grant() first drains the dialer's channel. Tickets end in the same channel, in order: a
- * connection that the dialer has given up has no grants any more. When that channel closes nobody
- * vouches for its connections: all tickets go.
+ * worker, so when a GRANT for that ticket has arrived here, its TICKET has, too, but perhaps not
+ * been read. So on_grant() first drains the dialer's channel. Tickets end in the same channel, in
+ * order: a connection that the dialer has given up has no grants any more. When that channel closes
+ * nobody vouches for its connections: all tickets go.
  *
- * A grant: decided (grant_decide()), put together (credential_edit()), recorded, sent, wiped, in this
- * order: a value whose record does not fit into the ring is not handed out. A value lies in its struct
- * secret, in the edit and in the channel's packet, each wiped when it is done with.
+ * A grant: decided (grant_decide()), put together (credential_edit()), recorded, sent, wiped, in
+ * this order: a value whose record does not fit into the ring is not handed out. A value lies in
+ * its struct secret, in the edit and in the channel's packet, each wiped when it is done with.
  *
- * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are counted and
- * the count is in its next or last record (suppressed), past GRANTS_PER_SECOND it gets none until the second is
- * over. One that does not read its answers is ended by its full queue (CHANNEL_QUEUE_MAX).
+ * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are
+ * counted and the count is in its next or last record (suppressed), past GRANTS_PER_SECOND it gets
+ * none until the second is over. One that does not read its answers is ended by its full queue
+ * (CHANNEL_QUEUE_MAX).
  *
  * Leaves: only for a name that the policy could allow with nothing but the name known, or with
  * "refusal: explain" for any name, since a refusal over TLS needs one. The name is the one in the

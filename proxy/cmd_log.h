@@ -2,8 +2,8 @@
  *
  * Ownership   borrows argv: argv[0] is "log".
  * Blocking    reads files; tail -f until it is interrupted.
- * Failure     the exit code: 0, 1 (the log is wrong or cannot be read; one line on stderr says why),
- *             64 (usage).
+ * Failure     the exit code: 0, 1 (the log is wrong or cannot be read; one line on stderr says
+ *             why), 64 (usage).
  * Tests       tests/unit/proxy/test_cmd_log.c
  */
 #ifndef PROXY_CMD_LOG_H

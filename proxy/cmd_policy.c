@@ -279,7 +279,8 @@ int cmd_policy(int argc, char **argv)
 		if (strcmp(argv[1], commands[i].verb) != 0)
 			continue;
 		buf_init(&o.request, REQUEST_MAX);
-		if (parse_options(argc - 1, argv + 1, commands[i].name, commands[i].wants_request, &o, &status))
+		if (parse_options(argc - 1, argv + 1, commands[i].name, commands[i].wants_request,
+				  &o, &status))
 			status = commands[i].run(&o);
 		buf_free(&o.request);
 		return status;

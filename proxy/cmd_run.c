@@ -74,7 +74,8 @@ static bool parse(int argc, char **argv, struct options *o, int *status)
 		const char **to = slot(o, c);
 
 		if (!to) {
-			*status = c == 'h' ? usage_show(usage_text) : usage_wrong(command_name, NULL);
+			*status =
+				c == 'h' ? usage_show(usage_text) : usage_wrong(command_name, NULL);
 			return false;
 		}
 		*to = optarg;

@@ -2,12 +2,12 @@
  *
  * Every event of a connection's parts (its stream, its upstream's, an answer from another role, the
  * timer, room in the ring) ends in connection_pump(): it looks at what has happened in the present
- * state, steps through the table as far as that goes, and then settles the streams: that is the only
- * place where bytes are sent and interest is changed. A part's callback only notes and pumps; a pump
- * never runs inside another.
+ * state, steps through the table as far as that goes, and then settles the streams: that is the
+ * only place where bytes are sent and interest is changed. A part's callback only notes and pumps;
+ * a pump never runs inside another.
  *
- * connection_step() is the only writer of @state. An edge that is not in the table is a bug of ours:
- * the connection is closed and says so.
+ * connection_step() is the only writer of @state. An edge that is not in the table is a bug of
+ * ours: the connection is closed and says so.
  *
  * Nothing is freed in a callback: CLOSED takes the sockets away and hands the connection to the
  * list's burial, after the pass.
@@ -39,7 +39,8 @@ static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 
 	c->leaf = 0;
 	if (answer->ok)
-		c->ssl = tls_trust_accept(c->env.trust, answer->leaf, stream_fd(c->stream), stream_in(c->stream));
+		c->ssl = tls_trust_accept(c->env.trust, answer->leaf, stream_fd(c->stream),
+					  stream_in(c->stream));
 	c->no_leaf = !c->ssl;
 	connection_pump(c);
 }
@@ -237,8 +238,8 @@ static void look_http(struct connection *c)
 		c->waits_for_room |= exchange_waits_for_room(c->x);
 }
 
-/* A client that still sends may look for its answer only when it has sent all: a close now would reset
- * it, and take the answer away (RFC 9112 9.6). So what comes is read for a while. */
+/* A client that still sends may look for its answer only when it has sent all: a close now would
+ * reset it, and take the answer away (RFC 9112 9.6). So what comes is read for a while. */
 static void look_drain(struct connection *c)
 {
 	bool clean;
@@ -253,8 +254,9 @@ static void look_drain(struct connection *c)
 }
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
-	[CS_ACCEPTED] = look_nothing,	[CS_HELLO] = connection_look_hello, [CS_LEAF] = look_leaf,
-	[CS_HANDSHAKE] = look_handshake, [CS_HTTP] = look_http,		     [CS_DRAIN] = look_drain,
+	[CS_ACCEPTED] = look_nothing, [CS_HELLO] = connection_look_hello,
+	[CS_LEAF] = look_leaf,        [CS_HANDSHAKE] = look_handshake,
+	[CS_HTTP] = look_http,        [CS_DRAIN] = look_drain,
 	[CS_CLOSED] = look_nothing,
 };
 
@@ -262,7 +264,8 @@ static void (*const looks[CS_COUNT])(struct connection *) = {
 
 static uint64_t drain_deadline(const struct connection *c)
 {
-	uint64_t longest = c->since + CONNECTION_DRAIN_LONGEST_MS, quiet = c->quiet_since + CONNECTION_DRAIN_MS;
+	uint64_t longest = c->since + CONNECTION_DRAIN_LONGEST_MS,
+		 quiet = c->quiet_since + CONNECTION_DRAIN_MS;
 
 	if (!stream_finished(c->stream))
 		return c->since + c->w->idle_ms;
@@ -282,7 +285,8 @@ static uint64_t deadline(const struct connection *c)
 		x = c->x ? exchange_deadline(c->x) : 0;
 		if (c->x)
 			return x;
-		return c->quiet_since + (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
+		return c->quiet_since +
+		       (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
 	case CS_DRAIN:
 		return drain_deadline(c);
 	case CS_ACCEPTED:
@@ -303,7 +307,8 @@ static void arm(struct connection *c)
 		return;
 	now = clock_ms();
 	in = at > now ? at - now : 0;
-	tv = (struct timeval){ .tv_sec = (time_t)(in / 1000), .tv_usec = (suseconds_t)(in % 1000) * 1000 };
+	tv = (struct timeval){ .tv_sec = (time_t)(in / 1000),
+			       .tv_usec = (suseconds_t)(in % 1000) * 1000 };
 	c->armed = at;
 	event_add(c->timer, &tv);
 }

@@ -77,7 +77,8 @@ void connection_forget(struct connection *c);
 /* The destination's meaning. False: it has none. */
 bool connection_look_up(struct connection *c);
 void connection_look_hello(struct connection *c);
-/* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is none). */
+/* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is
+ * none). */
 void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why);
 
 /* ---- connection_record.c ---- */

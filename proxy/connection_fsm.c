@@ -6,14 +6,14 @@
 #define CLOSES [CE_TIMEOUT] = GO(CLOSED, CLOSE), [CE_FAIL] = GO(CLOSED, CLOSE)
 
 static const struct connection_edge edges[CS_COUNT][CE_COUNT] = {
-	[CS_ACCEPTED]  = { CLOSES, [CE_KNOWN] = GO(HELLO, NONE) },
-	[CS_HELLO]     = { CLOSES, [CE_TLS] = GO(LEAF, ASK_LEAF), [CE_PLAIN] = GO(HTTP, SERVE),
-			   [CE_REFUSED] = GO(DRAIN, DRAIN) },
-	[CS_LEAF]      = { CLOSES, [CE_SIGNED] = GO(HANDSHAKE, SHAKE), [CE_REFUSED] = GO(DRAIN, DRAIN) },
+	[CS_ACCEPTED] = { CLOSES, [CE_KNOWN] = GO(HELLO, NONE) },
+	[CS_HELLO] = { CLOSES, [CE_TLS] = GO(LEAF, ASK_LEAF), [CE_PLAIN] = GO(HTTP, SERVE),
+		       [CE_REFUSED] = GO(DRAIN, DRAIN) },
+	[CS_LEAF] = { CLOSES, [CE_SIGNED] = GO(HANDSHAKE, SHAKE), [CE_REFUSED] = GO(DRAIN, DRAIN) },
 	[CS_HANDSHAKE] = { CLOSES, [CE_SECURE] = GO(HTTP, SERVE) },
-	[CS_HTTP]      = { CLOSES, [CE_LAST] = GO(DRAIN, DRAIN) },
-	[CS_DRAIN]     = { CLOSES, [CE_GONE] = GO(CLOSED, CLOSE) },
-	[CS_CLOSED]    = { [CE_TIMEOUT] = GO(CLOSED, NONE), [CE_FAIL] = GO(CLOSED, NONE) },
+	[CS_HTTP] = { CLOSES, [CE_LAST] = GO(DRAIN, DRAIN) },
+	[CS_DRAIN] = { CLOSES, [CE_GONE] = GO(CLOSED, CLOSE) },
+	[CS_CLOSED] = { [CE_TIMEOUT] = GO(CLOSED, NONE), [CE_FAIL] = GO(CLOSED, NONE) },
 };
 
 static const char *const state_names[] = {
@@ -31,7 +31,8 @@ static const char *const event_names[] = {
 _Static_assert(sizeof(state_names) / sizeof(state_names[0]) == CS_COUNT, "a name for each state");
 _Static_assert(sizeof(event_names) / sizeof(event_names[0]) == CE_COUNT, "a name for each event");
 
-const struct connection_edge *connection_edge(enum connection_state state, enum connection_event event)
+const struct connection_edge *connection_edge(enum connection_state state,
+					      enum connection_event event)
 {
 	return edges[state][event].legal ? &edges[state][event] : NULL;
 }

@@ -2,8 +2,8 @@
  *
  * Ownership   static.       Blocking  never.
  * Failure     connection_edge() is NULL for a pair that cannot be.
- * Tests       tests/unit/proxy/test_connection_fsm.c: every state reaches CLOSED, every state answers
- *             TIMEOUT and FAIL.
+ * Tests       tests/unit/proxy/test_connection_fsm.c: every state reaches CLOSED, every state
+ *             answers TIMEOUT and FAIL.
  */
 #ifndef PROXY_CONNECTION_FSM_H
 #define PROXY_CONNECTION_FSM_H
@@ -64,7 +64,8 @@ struct connection_edge {
 	enum connection_action act;
 };
 
-const struct connection_edge *connection_edge(enum connection_state state, enum connection_event event);
+const struct connection_edge *connection_edge(enum connection_state state,
+					      enum connection_event event);
 const char *connection_state_name(enum connection_state state);
 const char *connection_event_name(enum connection_event event);
 

@@ -1,12 +1,12 @@
 /* Theory of operation
  *
  * What a connection is about is known from its destination: a synthetic address stands for the name
- * that was resolved, the refusal address for a name that was refused, any other is an address that a
- * rule admits. The first byte says whether the box speaks TLS or HTTP; the port says nothing.
+ * that was resolved, the refusal address for a name that was refused, any other is an address that
+ * a rule admits. The first byte says whether the box speaks TLS or HTTP; the port says nothing.
  *
  * All of the hello that can be refused is refused here, before there is TLS state, by an alert made
- * by hand: no or another server name, a protocol that is not spoken, a name that no request could be
- * allowed for.
+ * by hand: no or another server name, a protocol that is not spoken, a name that no request could
+ * be allowed for.
  */
 #include <stdio.h>
 #include <sys/socket.h>
@@ -187,8 +187,11 @@ static void look_plain(struct connection *c, char first)
 	if (first != '\r' && !http_is_token(str_n(&first, 1))) {
 		f = facts_of(c);
 		f.proto = PROTO_HTTPS;
-		connection_refuse(c, policy_decide(c->w->policy, &f).verdict == VERDICT_DENY ? REFUSAL_not_http
-											     : REFUSAL_not_tls, "");
+		connection_refuse(c,
+				  policy_decide(c->w->policy, &f).verdict == VERDICT_DENY
+					  ? REFUSAL_not_http
+					  : REFUSAL_not_tls,
+				  "");
 		return;
 	}
 	/* A policy's no is told at the request, in words; so is a log that cannot be written. */

@@ -19,7 +19,7 @@ struct connections {
 	struct event *refused_timer;
 	struct connection *live, *closed;
 	size_t n;
-	bool stopped;			/* no descriptors left: until one closes, or the timer's next round */
+	bool stopped; /* no descriptors left: until one closes, or the timer's next round */
 	uint64_t next_id, next_exchange;
 	uint64_t refused;		/* over the limit, not yet on record */
 };
@@ -159,7 +159,8 @@ static void on_readable(evutil_socket_t listener, short what, void *arg)
 	for (int i = 0; i < CONNECTIONS_ACCEPTS; i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+		if (fd < 0 &&
+		    (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
 			all->stopped = true;
 			event_del(all->readable);
 			start_refused_timer(all);

@@ -89,7 +89,9 @@ static void tell(struct dial *d, const struct addr *a, const char *what)
 /* @winner: its descriptor goes to the callback. */
 static void finish(struct dial *d, enum dial_status status, struct attempt *winner)
 {
-	struct dial_result r = { .status = status, .fd = -1, .addr = winner ? winner->addr : d->last };
+	struct dial_result r = { .status = status,
+				 .fd = -1,
+				 .addr = winner ? winner->addr : d->last };
 	dial_fn *fn = d->order.fn;
 	void *arg = d->order.arg;
 	char attempts[DIAL_ATTEMPTS_TEXT_MAX];
@@ -170,7 +172,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		after_failure(d);
 		return;
 	}
-	/* Its user may set no options: they are set here. They help, and their lack harms nothing. */
+	/* Its user may set no options: they are set here. They help, and their lack harms nothing.
+	 */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) < 0)
 		error = errno;
@@ -248,7 +251,8 @@ struct dial *dial_start(struct event_base *base, const struct dial_order *order)
 {
 	uint32_t ms = order->timeout_ms ? order->timeout_ms : DIAL_TIMEOUT_MS;
 	const struct timeval now = { 0 };
-	const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+	const struct timeval limit = { .tv_sec = ms / 1000,
+				       .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 	struct dial *d = calloc(1, sizeof(*d));
 
 	if (!d)

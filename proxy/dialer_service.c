@@ -170,7 +170,8 @@ static size_t vet(const struct box *b, const struct facts *f, const struct resol
 	size_t n = 0;
 
 	for (size_t i = 0; i < a->n && n < max; i++) {
-		const char *objection = dialer_objection(&b->dialer->ranges, b->policy, f, &a->addrs[i]);
+		const char *objection =
+			dialer_objection(&b->dialer->ranges, b->policy, f, &a->addrs[i]);
 		char text[ADDR_TEXT_MAX];
 
 		if (!objection)
@@ -315,7 +316,8 @@ static enum err record_dial(const struct job *j, const struct msg_dialed *m, con
 	if (m->status == DIAL_OK)
 		record_str(&r, REC_ended, str_of(dial_status_name(DIAL_OK)));
 	else
-		record_str(&r, REC_proxy_error, str_of(dial_status_name((enum dial_status)m->status)));
+		record_str(&r, REC_proxy_error,
+			   str_of(dial_status_name((enum dial_status)m->status)));
 	return record_commit(&r, j->box->dialer->ring);
 }
 
@@ -372,7 +374,9 @@ static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *
 static void fail_dial(struct job *j, enum dial_status status, enum resolve_status resolve,
 		      struct str why)
 {
-	struct msg_dialed m = { .status = (uint8_t)status, .resolve = (uint8_t)resolve, .attempts = why };
+	struct msg_dialed m = { .status = (uint8_t)status,
+				.resolve = (uint8_t)resolve,
+				.attempts = why };
 
 	finish_dial(j, &m, &j->addr, -1);
 }
@@ -397,8 +401,12 @@ static void on_dialed(void *arg, const struct dial_result *r)
 
 static void connect_to(struct job *j, const struct addr *addrs, size_t n)
 {
-	const struct dial_order order = { .addrs = addrs, .n = n, .port = j->port, .judge = judge_address,
-					  .fn = on_dialed, .arg = j };
+	const struct dial_order order = { .addrs = addrs,
+					  .n = n,
+					  .port = j->port,
+					  .judge = judge_address,
+					  .fn = on_dialed,
+					  .arg = j };
 
 	j->dial = dial_start(j->box->dialer->base, &order);
 	if (!j->dial)
@@ -473,8 +481,9 @@ static void begin_dial(struct job *j)
 static void on_dial(struct box *b, const struct msg_dial *m)
 {
 	struct msg_dialed full = { .id = m->id, .status = DIAL_QUOTA };
-	struct job *j = b->dials < DIALER_DIALS_MAX && b->tickets.n + b->dials < DIALER_TICKETS_MAX ?
-			job_new(b, true, m->id) : NULL;
+	struct job *j = b->dials < DIALER_DIALS_MAX && b->tickets.n + b->dials < DIALER_TICKETS_MAX
+				? job_new(b, true, m->id)
+				: NULL;
 	const struct addr none = { 0 };
 
 	if (!j) {
@@ -531,12 +540,18 @@ static void on_broker_closed(void *arg, const char *why)
 
 static bool open_channels(struct box *b, int *fds)
 {
-	const struct channel_peer worker = { .self = ROLE_DIALER, .other = ROLE_WORKER,
-					     .table = exeat_messages, .on_message = on_worker_message,
-					     .on_closed = on_worker_closed, .arg = b };
-	const struct channel_peer broker = { .self = ROLE_DIALER, .other = ROLE_BROKER,
-					     .table = exeat_messages, .on_message = on_broker_message,
-					     .on_closed = on_broker_closed, .arg = b };
+	const struct channel_peer worker = { .self = ROLE_DIALER,
+					     .other = ROLE_WORKER,
+					     .table = exeat_messages,
+					     .on_message = on_worker_message,
+					     .on_closed = on_worker_closed,
+					     .arg = b };
+	const struct channel_peer broker = { .self = ROLE_DIALER,
+					     .other = ROLE_BROKER,
+					     .table = exeat_messages,
+					     .on_message = on_broker_message,
+					     .on_closed = on_broker_closed,
+					     .arg = b };
 
 	b->worker = channel_new(b->dialer->base, fds[FD_SANDBOX_WORKER], &worker);
 	fds[FD_SANDBOX_WORKER] = -1;

@@ -35,8 +35,8 @@ struct dialer;
 struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start *start,
 			  struct ring *ring, const char **why);
 void dialer_free(struct dialer *d);
-/* Is told of each sandbox that is given up because its worker broke the rules of its channel; not of
- * one whose worker has just gone. */
+/* Is told of each sandbox that is given up because its worker broke the rules of its channel; not
+ * of one whose worker has just gone. */
 typedef void dialer_lost_fn(void *arg, uint32_t sandbox, const char *why);
 void dialer_on_lost(struct dialer *d, dialer_lost_fn *fn, void *arg);
 /* A sandbox whose number is known already takes that one's place. */

@@ -42,7 +42,8 @@ static bool made_by_search_list(const struct worker *w, struct str name)
 
 static bool is_artefact(const struct worker *w, struct str name)
 {
-	return str_find(name, '.') == name.n || name_is_special_use(name) || made_by_search_list(w, name);
+	return str_find(name, '.') == name.n || name_is_special_use(name) ||
+	       made_by_search_list(w, name);
 }
 
 /* The address of a reverse name: four numbers, last first, under in-addr.arpa (RFC 1035 3.5). */
@@ -58,7 +59,8 @@ static bool reverse_address(struct str name, uint32_t *address)
 		struct str label = str_cut(&name, '.');
 		uint64_t v;
 
-		if (label.n > 3 || (label.n > 1 && label.p[0] == '0') || !str_to_u64(label, 255, &v))
+		if (label.n > 3 || (label.n > 1 && label.p[0] == '0') ||
+		    !str_to_u64(label, 255, &v))
 			return false;
 		a |= (uint32_t)v << (8 * i);
 	}
@@ -90,7 +92,8 @@ static struct dns_judged judge_pointer(const struct worker *w, struct str name)
 
 struct dns_judged dns_judge(const struct worker *w, const struct dns_query *q)
 {
-	struct dns_judged j = { .what = JUDGE_NO_HOST, .decision = { VERDICT_DENY, { 0, RULE_DEFAULT } } };
+	struct dns_judged j = { .what = JUDGE_NO_HOST,
+				.decision = { VERDICT_DENY, { 0, RULE_DEFAULT } } };
 	struct str name = name_str(&q->name);
 
 	if (!q->name_ok) {

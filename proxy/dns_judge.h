@@ -12,19 +12,19 @@
 #include "proxy/worker.h"
 
 enum dns_judgement {
-	JUDGE_RESOLVE,		/* a rule could allow the name */
-	JUDGE_REFUSE,		/* none could, or a deny covers it */
-	JUDGE_ARTEFACT,		/* nobody means this name: a search list, or a special use, made it */
-	JUDGE_NO_HOST,		/* a name that no host has (bytes, number forms) */
-	JUDGE_ROOT,		/* the root: it exists and has nothing for a box */
-	JUDGE_GATEWAY,		/* exeat.internal */
-	JUDGE_POINTER,		/* PTR of an address that has a name here */
-	JUDGE_NO_POINTER,	/* PTR of any other */
+	JUDGE_RESOLVE, /* a rule could allow the name */
+	JUDGE_REFUSE, /* none could, or a deny covers it */
+	JUDGE_ARTEFACT, /* nobody means this name: a search list, or a special use, made it */
+	JUDGE_NO_HOST, /* a name that no host has (bytes, number forms) */
+	JUDGE_ROOT, /* the root: it exists and has nothing for a box */
+	JUDGE_GATEWAY, /* exeat.internal */
+	JUDGE_POINTER, /* PTR of an address that has a name here */
+	JUDGE_NO_POINTER, /* PTR of any other */
 };
 
 struct dns_judged {
 	enum dns_judgement what;
-	struct decision decision;	/* the policy's; the default's deny where it was not asked */
+	struct decision decision; /* the policy's; the default's deny where it was not asked */
 	struct str pointer;		/* JUDGE_POINTER */
 };
 

@@ -117,8 +117,12 @@ static void reply_udp(struct dns_asker *a, const uint8_t *answer, size_t n)
 	union pktinfo_control control = { 0 };
 	struct in_pktinfo info = { .ipi_spec_dst = a->asked };
 	struct iovec iov = { (void *)(uintptr_t)answer, n };
-	struct msghdr m = { .msg_name = &a->from, .msg_namelen = sizeof(a->from), .msg_iov = &iov,
-			    .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_name = &a->from,
+			    .msg_namelen = sizeof(a->from),
+			    .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
 	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
 
 	h->cmsg_level = IPPROTO_IP;

@@ -15,11 +15,30 @@
 #define DNS_UDP_MAX 1232u
 #define DNS_UDP_PLAIN 512u
 
-enum dns_rcode { DNS_NOERROR = 0, DNS_FORMERR = 1, DNS_SERVFAIL = 2, DNS_NXDOMAIN = 3, DNS_NOTIMP = 4,
-		 DNS_REFUSED = 5, DNS_BADVERS = 16 };
-enum dns_type { DNS_A = 1, DNS_NS = 2, DNS_CNAME = 5, DNS_SOA = 6, DNS_PTR = 12, DNS_MX = 15,
-		DNS_TXT = 16, DNS_AAAA = 28, DNS_SRV = 33, DNS_OPT = 41, DNS_SVCB = 64, DNS_HTTPS = 65,
-		DNS_ANY = 255 };
+enum dns_rcode {
+	DNS_NOERROR = 0,
+	DNS_FORMERR = 1,
+	DNS_SERVFAIL = 2,
+	DNS_NXDOMAIN = 3,
+	DNS_NOTIMP = 4,
+	DNS_REFUSED = 5,
+	DNS_BADVERS = 16
+};
+enum dns_type {
+	DNS_A = 1,
+	DNS_NS = 2,
+	DNS_CNAME = 5,
+	DNS_SOA = 6,
+	DNS_PTR = 12,
+	DNS_MX = 15,
+	DNS_TXT = 16,
+	DNS_AAAA = 28,
+	DNS_SRV = 33,
+	DNS_OPT = 41,
+	DNS_SVCB = 64,
+	DNS_HTTPS = 65,
+	DNS_ANY = 255
+};
 enum dns_ede { EDE_NONE = -1, EDE_OTHER = 0, EDE_BLOCKED = 15, EDE_NO_REACHABLE_AUTHORITY = 22,
 	       EDE_NETWORK_ERROR = 23 };
 
@@ -29,7 +48,8 @@ struct dns_query {
 	bool rd, cd;
 	uint16_t type, class;
 	struct name name;	/* canonical, where the name is a host name */
-	bool name_ok;		/* false: a name that no host has (bytes, root); answered, never asked upstream */
+	bool name_ok; /* false: a name that no host has (bytes, root); answered, never asked
+			 upstream */
 	char shown[1024];	/* the name for the log, escaped */
 	uint8_t question[260];	/* as it came, for the answer */
 	uint16_t question_n;

@@ -15,9 +15,9 @@ struct dns_event {
 	uint16_t type;
 	enum dns_rcode rcode;
 	struct decision decision;
-	const char *denied_because;	/* not the policy but this denied it; NULL: the policy decided */
+	const char *denied_because;	/* NULL: the policy decided */
 	struct str refusal;		/* id, for refusals */
-	uint64_t count;			/* repeats that this line stands for; 0: the question itself */
+	uint64_t count;			/* repeats it stands for; 0: the question itself */
 	const struct msg_resolved *resolved;	/* what upstream said, or NULL */
 	uint32_t synthetic;		/* leased address that was answered, or 0 */
 	uint64_t ms;

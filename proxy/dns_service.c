@@ -87,7 +87,9 @@ static struct str name_of(const struct dns_query *q)
 
 static void reply_failed(struct dns_asker *asker, const struct dns_query *q, const char *why)
 {
-	const struct dns_answer a = { .rcode = DNS_SERVFAIL, .ede = EDE_OTHER, .ede_text = str_of(why) };
+	const struct dns_answer a = { .rcode = DNS_SERVFAIL,
+				      .ede = EDE_OTHER,
+				      .ede_text = str_of(why) };
 
 	reply(asker, q, &a);
 }

@@ -1,9 +1,9 @@
 /* Theory of operation
  *
  * An exchange goes through the steps of a table, in order. A step says NEXT, WAIT (it will be asked
- * again after any event) or DONE; none blocks and none calls itself again. What is not on record does
- * not happen: BEGIN stands before SEND, FINISH before the box is given the answer's end. A refusal
- * leaves the table wherever it is: it is recorded, then answered.
+ * again after any event) or DONE; none blocks and none calls itself again. What is not on record
+ * does not happen: BEGIN stands before SEND, FINISH before the box is given the answer's end. A
+ * refusal leaves the table wherever it is: it is recorded, then answered.
  *
  *   CHECK    what the request names: host, target, method (exchange_check.c)
  *   DECIDE   the policy, with all that is known; a deny is answered without dialling
@@ -16,9 +16,10 @@
  *   RELAY    bodies both ways, the answer
  *   FINISH   the end record, then the answer's end
  *
- * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was kept and turns out to be dead gives
- * way to a new one if nothing of the answer came and either nothing of this request went out or the
- * method is idempotent and there is no body. The exchange then goes back to DIAL; its begin record holds.
+ * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was kept and turns out to be dead
+ * gives way to a new one if nothing of the answer came and either nothing of this request went out
+ * or the method is idempotent and there is no body. The exchange then goes back to DIAL; its begin
+ * record holds.
  */
 #include "proxy/exchange.h"
 
@@ -184,14 +185,16 @@ static void strip_foreign(struct exchange *x)
 	buf_wipe(&left);
 }
 
-/* The rule's own word, else its credential's; without either the box's credentials are its business. */
+/* The rule's own word, else its credential's; without either the box's credentials are its
+ * business. */
 static enum foreign foreign_here(const struct exchange *x)
 {
 	if (x->rule.has_foreign)
 		return x->rule.foreign;
 	if (x->rule.credential == NO_CREDENTIAL)
 		return FOREIGN_KEEP;
-	return policy_credential(x->env->w->policy, x->decision.rule.image, x->rule.credential).foreign;
+	return policy_credential(x->env->w->policy, x->decision.rule.image, x->rule.credential)
+		.foreign;
 }
 
 static enum result step_foreign(struct exchange *x)
@@ -246,12 +249,14 @@ static void on_granted(void *arg, const struct msg_granted *g)
 	x->grant_status = g->status;
 	if (g->status == GRANT_OK) {
 		snprintf(x->credential, sizeof(x->credential), "%.*s",
-			 (int)(g->credential.n < sizeof(x->credential) ? g->credential.n : sizeof(x->credential)),
+			 (int)(g->credential.n < sizeof(x->credential) ? g->credential.n
+								       : sizeof(x->credential)),
 			 g->credential.n ? g->credential.p : "");
 		for (size_t i = 0; i < g->fields.n && i < g->values.n; i++)
 			fields_add(&x->edits, g->fields.v[i], g->values.v[i]);
 		/* An edit whose answer could not be searched is not put on. */
-		if (g->fields.n != g->values.n || fields_failed(&x->edits) || !keep_patterns(x, &g->patterns))
+		if (g->fields.n != g->values.n || fields_failed(&x->edits) ||
+		    !keep_patterns(x, &g->patterns))
 			x->grant_status = GRANT_UNAVAILABLE;
 	}
 	x->env->wake(x->env->wake_arg);
@@ -292,8 +297,8 @@ static enum result step_grant(struct exchange *x)
 		return NEXT;
 	if (!x->asked) {
 		x->asked = true;
-		x->grant = ask_grant(x->env->w, x->up->ticket, x->env->site.proto, buf_str(&x->method),
-				     buf_str(&x->path), on_granted, x);
+		x->grant = ask_grant(x->env->w, x->up->ticket, x->env->site.proto,
+				     buf_str(&x->method), buf_str(&x->path), on_granted, x);
 	}
 	if (!x->granted)
 		return WAIT;
@@ -513,8 +518,8 @@ void exchange_malformed(struct exchange *x, enum refusal_reason reason, const ch
 
 bool exchange_wants_body(struct exchange *x)
 {
-	return x->step == STEP_RELAY && x->head_sent && !x->refused && !x->abandoned && !x->request_ended &&
-	       !x->answer_ended && !x->env->origin->full(x->up);
+	return x->step == STEP_RELAY && x->head_sent && !x->refused && !x->abandoned &&
+	       !x->request_ended && !x->answer_ended && !x->env->origin->full(x->up);
 }
 
 void exchange_request_body(struct exchange *x, struct str piece)
@@ -561,8 +566,8 @@ struct upstream *exchange_upstream(const struct exchange *x)
 
 static bool expects(const struct exchange *x)
 {
-	return x->request.expect_continue && !x->continued && !x->answer_begun && !x->request_ended &&
-	       x->bytes_up == 0;
+	return x->request.expect_continue && !x->continued && !x->answer_begun &&
+	       !x->request_ended && x->bytes_up == 0;
 }
 
 uint64_t exchange_deadline(const struct exchange *x)
@@ -594,7 +599,9 @@ void exchange_timeout(struct exchange *x)
 		x->env->box->interim(x->env->box_port, &go_on);
 		x->last_moved = clock_ms();
 	} else {
-		exchange_refuse(x, exchange_wants_body(x) ? REFUSAL_request_timeout : REFUSAL_response_timeout,
+		exchange_refuse(x,
+				exchange_wants_body(x) ? REFUSAL_request_timeout
+						       : REFUSAL_response_timeout,
 				STR_NONE);
 	}
 }

@@ -1,15 +1,16 @@
 /* proxy/exchange.h - one request and its answer, from the box to an origin and back
  *
  * Knows no version of HTTP: the two connections are ports that it calls through small tables
- * (struct box_ops, struct origin_ops) and that call it with what they have read. Either side is held
- * back by the other's queue: exchange_wants_body() and exchange_wants_answer().
+ * (struct box_ops, struct origin_ops) and that call it with what they have read. Either side is
+ * held back by the other's queue: exchange_wants_body() and exchange_wants_answer().
  *
- * Ownership   exchange_free(); gives an upstream that can be used again back to env->kept. What ports
- *             hand in is copied or passed on before the call returns. Fields, edits and patterns are
- *             wiped.
- * Blocking    never: where something must be waited for, exchange_step() returns, and the owner calls
- *             it again after any event of its streams, its questions or the ring.
- * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports call.
+ * Ownership   exchange_free(); gives an upstream that can be used again back to env->kept. What
+ *             ports hand in is copied or passed on before the call returns. Fields, edits and
+ *             patterns are wiped.
+ * Blocking    never: where something must be waited for, exchange_step() returns, and the owner
+ *             calls it again after any event of its streams, its questions or the ring.
+ * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports
+ *             call.
  * Failure     a refusal is an answer; after the answer has begun, box->abort().
  * Limits      what the streams' queues hold; times as named here.
  * Tests       tests/unit/proxy/test_engine.c
@@ -22,8 +23,9 @@
 #include "proxy/foreign.h"
 #include "proxy/upstream.h"
 
-#define EXCHANGE_ANSWER_MS 300000u	/* the longest wait for an answer's head, or for more of a request */
-#define EXCHANGE_EXPECT_MS 1000u	/* Expect: 100-continue: how long the origin is waited for */
+#define EXCHANGE_ANSWER_MS                                                                         \
+	300000u /* the longest wait for an answer's head, or for more of a request */
+#define EXCHANGE_EXPECT_MS 1000u /* Expect: 100-continue: how long the origin is waited for */
 #define EXCHANGE_INTERIM_MAX 64u	/* answers before the answer */
 #define EXCHANGE_TEXT_MAX (3 * HTTP1_LINE_MAX)
 

@@ -19,8 +19,11 @@ struct str exchange_host(const struct exchange *x)
 struct facts exchange_facts(const struct exchange *x)
 {
 	const struct exchange_env *env = x->env;
-	struct facts f = { .literal = env->site.literal, .port = env->site.port, .proto = env->site.proto,
-			   .method = buf_str(&x->method), .path = buf_str(&x->path) };
+	struct facts f = { .literal = env->site.literal,
+			   .port = env->site.port,
+			   .proto = env->site.proto,
+			   .method = buf_str(&x->method),
+			   .path = buf_str(&x->path) };
 
 	if (env->site.literal)
 		f.addr = env->literal;
@@ -63,7 +66,8 @@ static bool check_authority(struct exchange *x, struct str authority)
 	}
 	if (site->name.n == 0)
 		return true;
-	if (site->literal ? !is_literal(x, host) : r != NAME_OK || !str_eq(name_str(&name), site->name)) {
+	if (site->literal ? !is_literal(x, host)
+			  : r != NAME_OK || !str_eq(name_str(&name), site->name)) {
 		exchange_refuse(x, REFUSAL_host_mismatch,
 				site->literal ? STR("literal address, no rule for the name") : authority);
 		return false;
@@ -107,7 +111,8 @@ static bool check_path(struct exchange *x, const struct http1_target *target)
 	}
 	if (r == PATH_OK)
 		return true;
-	exchange_refuse(x, r == PATH_AMBIGUOUS ? REFUSAL_ambiguous_path : REFUSAL_bad_request, str_of(why));
+	exchange_refuse(x, r == PATH_AMBIGUOUS ? REFUSAL_ambiguous_path : REFUSAL_bad_request,
+			str_of(why));
 	return false;
 }
 

@@ -140,9 +140,14 @@ static enum err write_refusal(struct exchange *x)
 enum err exchange_record_refusal(struct exchange *x)
 {
 	const struct site *site = &x->env->site;
-	struct repeat what = { .kind = RECORD_request, .reason = x->refusal.reason, .decision = x->decision,
-			       .proto = site->proto, .port = site->port, .host = exchange_host(x),
-			       .method = buf_str(&x->method), .path = buf_str(&x->path),
+	struct repeat what = { .kind = RECORD_request,
+			       .reason = x->refusal.reason,
+			       .decision = x->decision,
+			       .proto = site->proto,
+			       .port = site->port,
+			       .host = exchange_host(x),
+			       .method = buf_str(&x->method),
+			       .path = buf_str(&x->path),
 			       .why = str_of(x->why) };
 	enum err e;
 

@@ -23,7 +23,7 @@ struct exchange {
 
 	/* the request */
 	struct buf method, target, path, query;	/* path: as judged; query: with its '?' */
-	struct name host_sent;			/* refusal address only: the name that was asked for */
+	struct name host_sent; /* refusal address only: the name that was asked for */
 	struct fields fields;			/* to be sent, without Host and framing */
 	struct request request;
 	bool request_ended, abandoned;
@@ -39,7 +39,7 @@ struct exchange {
 	/* the origin */
 	struct upstream *up;
 	bool retried;
-	uint64_t sent_from;			/* the upstream's bytes before this request's first */
+	uint64_t sent_from; /* the upstream's bytes before this request's first */
 	ask_id grant;
 	bool granted, asked;
 	enum grant_status grant_status;

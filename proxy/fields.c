@@ -65,8 +65,10 @@ void fields_add(struct fields *f, struct str name, struct str value)
 	if (!to)
 		return;
 	at = &f->at[f->n++];
-	*at = (struct field_at){ .name = (uint32_t)f->text.n, .name_n = (uint32_t)name.n,
-				 .value = (uint32_t)(f->text.n + name.n), .value_n = (uint32_t)value.n };
+	*at = (struct field_at){ .name = (uint32_t)f->text.n,
+				 .name_n = (uint32_t)name.n,
+				 .value = (uint32_t)(f->text.n + name.n),
+				 .value_n = (uint32_t)value.n };
 	memcpy(to, name.p, name.n);
 	if (value.n)
 		memcpy(to + name.n, value.p, value.n);
@@ -172,8 +174,8 @@ static void drop_named(struct fields *f)
 		while (rest.n) {
 			struct str option = str_trim(str_cut(&rest, ','));
 
-			if (option.n && !str_eq_nocase(option, connection) && !is_end_to_end(option) &&
-			    !str_eq_nocase(option, STR("te")))
+			if (option.n && !str_eq_nocase(option, connection) &&
+			    !is_end_to_end(option) && !str_eq_nocase(option, STR("te")))
 				fields_remove(f, option);
 		}
 	}

@@ -88,9 +88,10 @@ size_t fields_remove(struct fields *f, struct str name);
 void fields_remove_at(struct fields *f, size_t i);
 /* Does a comma-separated list field (all its lines) hold this token, case-insensitively? */
 bool fields_has_token(const struct fields *f, struct str name, struct str token);
-/* Removes what must not be forwarded: Connection and what it names (but not what is meant for the far
- * end: Host, Content-Length, Authorization, ...), Keep-Alive, Proxy-* but Proxy-Status (RFC 9209 2),
- * TE (but "trailers"), Transfer-Encoding, Upgrade, HTTP2-Settings (RFC 9110 7.6.1, RFC 9113 8.2.2). */
+/* Removes what must not be forwarded: Connection and what it names (but not what is meant for the
+ * far end: Host, Content-Length, Authorization, ...), Keep-Alive, Proxy-* but Proxy-Status (RFC
+ * 9209 2), TE (but "trailers"), Transfer-Encoding, Upgrade, HTTP2-Settings (RFC 9110 7.6.1, RFC
+ * 9113 8.2.2). */
 void fields_drop_hop_by_hop(struct fields *f);
 
 #endif

@@ -25,7 +25,8 @@ struct foreign_found {
 
 /* Only looks. @query: with its '?', or empty. */
 void foreign_find(const struct fields *f, struct str query, struct foreign_found *found);
-/* Takes them off: from @f in place; what is left of @query is appended to @out (with '?', or nothing). */
+/* Takes them off: from @f in place; what is left of @query is appended to @out (with '?', or
+ * nothing). */
 void foreign_strip(struct fields *f, struct str query, struct buf *out);
 
 #endif

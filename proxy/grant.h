@@ -1,8 +1,8 @@
 /* proxy/grant.h - may this request bear a credential, and which? The broker's own reading
  *
- * The worker says a ticket, and what it decided on: protocol, method, path. Name, address and port are
- * the dialer's word, in the ticket. The policy is asked again with all of it, the rule's credential is
- * held against its own hosts and against the settings' hosts of its secret.
+ * The worker says a ticket, and what it decided on: protocol, method, path. Name, address and port
+ * are the dialer's word, in the ticket. The policy is asked again with all of it, the rule's
+ * credential is held against its own hosts and against the settings' hosts of its secret.
  *
  * Ownership   a struct grant borrows from policy, tickets and secrets.
  * Blocking    never.

@@ -124,8 +124,9 @@ bool h1_box_body(struct h1_box *b, struct exchange *x)
 	stream_take(b->stream, had - in.n);
 	if (!stream_ended(b->stream, &clean))
 		return in.n != had;
-	/* A client that has closed its half after a whole request still waits for the answer, even where
-	 * its TLS did not say so: nothing of it is missing. One that is gone resets what we send. */
+	/* A client that has closed its half after a whole request still waits for the answer, even
+	 * where its TLS did not say so: nothing of it is missing. One that is gone resets what we
+	 * send. */
 	if (!b->request_ended && (!clean || (in.n == 0 && exchange_wants_body(x)))) {
 		exchange_abandon(x, "closed by the client inside its request");
 		return true;
@@ -228,7 +229,12 @@ static void hold(void *port, bool on)
 }
 
 const struct box_ops h1_box_ops = {
-	.interim = interim, .head = head, .body = body, .end = end, .abort = abort_answer, .full = full,
+	.interim = interim,
+	.head = head,
+	.body = body,
+	.end = end,
+	.abort = abort_answer,
+	.full = full,
 	.hold = hold,
 };
 

@@ -77,7 +77,8 @@ static void malformed(struct upstream *up, struct exchange *x)
 	unsigned status = http1_status(up->parser);
 	bool large = status == 414 || status == 431;
 
-	exchange_answer_failed(x, large ? REFUSAL_response_headers_large : REFUSAL_response_malformed,
+	exchange_answer_failed(x,
+			       large ? REFUSAL_response_headers_large : REFUSAL_response_malformed,
 			       http1_error(up->parser));
 }
 
@@ -109,7 +110,8 @@ static bool take_event(struct upstream *up, struct exchange *x, struct str *in)
 	return false;
 }
 
-/* The origin's side is over: was that the answer's end? Frees @up where the exchange begins again. */
+/* The origin's side is over: was that the answer's end? Frees @up where the exchange begins again.
+ */
 static void take_end(struct upstream *up, struct exchange *x)
 {
 	bool clean, ended = stream_ended(up->stream, &clean);
@@ -144,8 +146,8 @@ static bool read_answer(struct upstream *up, struct exchange *x)
 	size_t had = in.n;
 	bool clean, counted = false, goes_on = true, took;
 
-	/* After the last counted byte the end must be told in the same pass: what is queued for the box
-	 * would go out before the end record otherwise. */
+	/* After the last counted byte the end must be told in the same pass: what is queued for the
+	 * box would go out before the end record otherwise. */
 	while (goes_on && (exchange_wants_answer(x) || counted)) {
 		uint64_t left = up->left;
 
@@ -169,11 +171,16 @@ static bool reusable(struct upstream *up)
 {
 	bool clean;
 
-	return http1_head(up->parser)->keep_alive && http1_head(up->parser)->framing != H1_UNTIL_CLOSE &&
-	       !stream_failed(up->stream) && !stream_ended(up->stream, &clean) &&
-	       stream_in(up->stream).n == 0;
+	return http1_head(up->parser)->keep_alive &&
+	       http1_head(up->parser)->framing != H1_UNTIL_CLOSE && !stream_failed(up->stream) &&
+	       !stream_ended(up->stream, &clean) && stream_in(up->stream).n == 0;
 }
 
 const struct origin_ops h1_origin = {
-	.head = head, .body = body, .end = end, .full = full, .read = read_answer, .reusable = reusable,
+	.head = head,
+	.body = body,
+	.end = end,
+	.full = full,
+	.read = read_answer,
+	.reusable = reusable,
 };

@@ -4,9 +4,9 @@
  *
  * The handshake message lies in pieces, one a record, with a record header before each (RFC 8446
  * 5.1). A cursor reads the message over these joints, so that nothing is put together in memory and
- * nothing is kept between calls. First the records are walked: is the message whole? Only then is it
- * read, once. A record more than HELLO_RECORDS_MAX is refused, so that a hello sent a byte a record and
- * a byte a segment does not cost the square of its length.
+ * nothing is kept between calls. First the records are walked: is the message whole? Only then is
+ * it read, once. A record more than HELLO_RECORDS_MAX is refused, so that a hello sent a byte a
+ * record and a byte a segment does not cost the square of its length.
  *
  * Each length inside the message bounds what is read inside it (enter(), leave()); every structure
  * must be filled exactly.
@@ -52,8 +52,8 @@ static bool record_header_ok(struct str s)
 	return s.n < RECORD_HEADER || (u16_at(s, 3) > 0 && u16_at(s, 3) <= RECORD_MAX);
 }
 
-/* Copies the next @n bytes of the message, over record headers, or skips them where @to is NULL. The
- * records were walked before: they are whole and their headers right. */
+/* Copies the next @n bytes of the message, over record headers, or skips them where @to is NULL.
+ * The records were walked before: they are whole and their headers right. */
 static void copy(struct cursor *c, uint8_t *to, size_t n)
 {
 	while (n) {
@@ -305,7 +305,8 @@ enum hello_result hello_parse(struct str bytes, struct hello *out)
 
 void hello_alert(uint8_t description, uint8_t out[HELLO_ALERT_LEN])
 {
-	const uint8_t alert[HELLO_ALERT_LEN] = { RECORD_ALERT, 3, 3, 0, 2, 2 /* fatal */, description };
+	const uint8_t alert[HELLO_ALERT_LEN] = { RECORD_ALERT,  3,          3, 0, 2,
+						 2 /* fatal */, description };
 
 	memcpy(out, alert, sizeof(alert));
 }

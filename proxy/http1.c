@@ -7,9 +7,9 @@
 /* Theory of operation
  *
  * The unit of reading is the line. take_line() looks for its LF with memchr() in the input only: a
- * line that lies whole in the input is parsed where it lies, and only the beginning of one that does
- * not is copied to @line and waited for. So no byte is looked for twice, however the input is cut,
- * and the text of fields is copied once, into the list that the caller gets.
+ * line that lies whole in the input is parsed where it lies, and only the beginning of one that
+ * does not is copied to @line and waited for. So no byte is looked for twice, however the input is
+ * cut, and the text of fields is copied once, into the list that the caller gets.
  *
  * A line ends in CRLF. Since CR and LF have no class that a name, a value, a target or a chunk
  * extension may have, one that stands elsewhere is an error wherever it is.
@@ -123,10 +123,12 @@ static enum http1_event fail(struct http1_parser *p, unsigned status, const char
 
 enum line_result { LINE_MORE, LINE_OK, LINE_LONG, LINE_BAD, LINE_NOMEM };
 
-/* Takes one line of at most @max bytes; *line is without its CRLF and borrows from the input or from
+/* Takes one line of at most @max bytes; *line is without its CRLF and borrows from the input or
+ * from
  * @line. The same bytes give the same result however they are cut: too long is said as soon as the
  * LF could no longer stand where it would have to. */
-static enum line_result take_line(struct http1_parser *p, struct str *in, size_t max, struct str *line)
+static enum line_result take_line(struct http1_parser *p, struct str *in, size_t max,
+				  struct str *line)
 {
 	const char *lf;
 	size_t take, total;
@@ -647,7 +649,8 @@ static enum http1_event step(struct http1_parser *p, struct str *in)
 /* States that a step can leave without input. */
 static bool goes_on(const struct http1_parser *p)
 {
-	return p->state == S_END || ((p->state == S_LENGTH || p->state == S_CHUNK_DATA) && p->left == 0);
+	return p->state == S_END ||
+	       ((p->state == S_LENGTH || p->state == S_CHUNK_DATA) && p->left == 0);
 }
 
 enum http1_event http1_read(struct http1_parser *p, struct str *in)

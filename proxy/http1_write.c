@@ -131,7 +131,8 @@ static bool is_scheme(struct str s)
 	for (size_t i = 1; i < s.n; i++) {
 		char c = ascii_lower(s.p[i]);
 
-		if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'))
+		if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' ||
+		      c == '.'))
 			return false;
 	}
 	return true;

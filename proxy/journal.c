@@ -1,16 +1,16 @@
 /* Theory of operation
  *
- * A batch takes records from the rings in turn, TURN_RECORDS at a time, makes lines of them and writes
- * all with one write. Only then do the rings' tails move. A batch that could not be written is
- * forgotten and the rings are rewound: the records come again with the next.
+ * A batch takes records from the rings in turn, TURN_RECORDS at a time, makes lines of them and
+ * writes all with one write. Only then do the rings' tails move. A batch that could not be written
+ * is forgotten and the rings are rewound: the records come again with the next.
  *
- * A request's begin is held: in memory to be matched with its end, and in its ring (the tail does not
- * pass it), so that a successor of this process reads it again. It becomes a line of its own when its
- * end is over RECORD_BEGIN_HOLD_MS away, when its ring is over half full, when all is wanted, and at
- * once when its slot of the table is taken. So a successor may write a record twice, but none is
- * missing. What a batch does to the table holds only once the batch is written: lines of held begins
- * are marked, and the mark is taken back when it fails. A begin whose end was seen is dropped at once:
- * a rewind gives the end again, and the end says all that the begin did.
+ * A request's begin is held: in memory to be matched with its end, and in its ring (the tail does
+ * not pass it), so that a successor of this process reads it again. It becomes a line of its own
+ * when its end is over RECORD_BEGIN_HOLD_MS away, when its ring is over half full, when all is
+ * wanted, and at once when its slot of the table is taken. So a successor may write a record twice,
+ * but none is missing. What a batch does to the table holds only once the batch is written: lines
+ * of held begins are marked, and the mark is taken back when it fails. A begin whose end was seen
+ * is dropped at once: a rewind gives the end again, and the end says all that the begin did.
  *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
  * good, which stops its traffic, and a line of kind log_fault says why.
@@ -89,8 +89,8 @@ void journal_free(struct journal *j)
 	free(j);
 }
 
-enum err journal_add(struct journal *j, const struct ring_fds *fds, const struct journal_writer *writer,
-		     size_t *number)
+enum err journal_add(struct journal *j, const struct ring_fds *fds,
+		     const struct journal_writer *writer, size_t *number)
 {
 	struct ring *ring = NULL;
 	struct source *s;
@@ -98,8 +98,8 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds, const struct
 
 	if (e)
 		return e;
-	if (j->n == JOURNAL_RINGS_MAX || writer->role >= ROLE_COUNT || writer->sandbox.n >= STAMP_MAX ||
-	    writer->policy.n >= STAMP_MAX) {
+	if (j->n == JOURNAL_RINGS_MAX || writer->role >= ROLE_COUNT ||
+	    writer->sandbox.n >= STAMP_MAX || writer->policy.n >= STAMP_MAX) {
 		ring_close(ring);
 		return j->n == JOURNAL_RINGS_MAX ? ERR_FULL : ERR_LIMIT;
 	}
@@ -146,8 +146,8 @@ static void record_fields(void *arg, struct json *json)
 	record_write_fields(r->bytes, json);
 }
 
-static enum err put_record(struct journal *j, const struct source *s, const struct record_head *head,
-			   struct str bytes)
+static enum err put_record(struct journal *j, const struct source *s,
+			   const struct record_head *head, struct str bytes)
 {
 	struct record_line r = { s, head, bytes };
 	struct log_line line = { .time_us = head->time_us, .kind = record_kind_name(head->kind),
@@ -208,7 +208,8 @@ static void let_go(struct source *s, struct held *h)
 }
 
 /* False: not this one, not now. */
-static bool hold(struct source *s, const struct record_head *head, struct str bytes, uint64_t now_ms)
+static bool hold(struct source *s, const struct record_head *head, struct str bytes,
+		 uint64_t now_ms)
 {
 	struct held *h = slot_of(s, head->exchange);
 
@@ -315,7 +316,8 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, b
 	return put_record(j, s, &head, bytes);
 }
 
-static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms, bool all, bool *idle)
+static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms, bool all,
+			  bool *idle)
 {
 	for (unsigned i = 0; i < TURN_RECORDS; i++) {
 		enum err e;
@@ -339,7 +341,8 @@ static enum err take_records(struct journal *j, uint64_t now_ms, bool all, bool 
 		busy = false;
 		for (size_t i = 0; i < j->n; i++) {
 			bool idle;
-			enum err e = take_turn(j, j->sources[(j->first + i) % j->n], now_ms, all, &idle);
+			enum err e =
+				take_turn(j, j->sources[(j->first + i) % j->n], now_ms, all, &idle);
 
 			if (e)
 				return e;

@@ -3,12 +3,12 @@
  * Reads all rings in turn, checks the records, stamps who wrote them, holds begins of requests
  * (record.h) and writes batches. Knows no event loop: the recorder says when.
  *
- * Ownership   journal_new() borrows the log file; journal_add() takes the descriptors over, also when
- *             it fails. journal_free() releases the rings, not the file.
+ * Ownership   journal_new() borrows the log file; journal_add() takes the descriptors over, also
+ *             when it fails. journal_free() releases the rings, not the file.
  * Blocking    as proxy/log_write.h.
  * Failure     journal_batch(): ERR_AGAIN while another writer holds the file's lock; anything else:
- *             the log cannot be written (errno for ERR_SYSTEM). Nothing is lost: what was not written
- *             is still in the rings, and the rings refuse until a batch succeeds.
+ *             the log cannot be written (errno for ERR_SYSTEM). Nothing is lost: what was not
+ *             written is still in the rings, and the rings refuse until a batch succeeds.
  * Limits      JOURNAL_RINGS_MAX rings; per ring JOURNAL_HELD_MAX begins held, and never more than
  *             half of it.
  * Tests       tests/unit/proxy/test_journal.c

@@ -3,8 +3,8 @@
  * Ownership   copies what it is given; what it finds is borrowed until the next leaf_cache_put().
  * Blocking    never.
  * Failure     a leaf that cannot be kept is not: it is signed again the next time.
- * Limits      LEAVES_MAX: past it the oldest goes. A leaf over LEAF_FRESH_SECONDS old is not found, so
- *             that none is handed out near its end.
+ * Limits      LEAVES_MAX: past it the oldest goes. A leaf over LEAF_FRESH_SECONDS old is not found,
+ *             so that none is handed out near its end.
  * Tests       tests/unit/proxy/test_leaf_cache.c
  */
 #ifndef PROXY_LEAF_CACHE_H

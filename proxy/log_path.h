@@ -15,7 +15,8 @@
 
 /* $XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl. */
 must_use enum err log_default_path(char *out, size_t n);
-/* For appending by the recorder: made where it is not there, with its folders, for the owner only. */
+/* For appending by the recorder: made where it is not there, with its folders, for the owner only.
+ */
 must_use enum err log_path_open(const char *path, int *fd);
 
 #endif

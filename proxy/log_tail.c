@@ -168,8 +168,9 @@ static struct str colour_of(const json_t *object)
 
 	if (!verdict)
 		return STR(FAINT);
-	return strcmp(verdict, "allow") == 0 ? STR(GREEN) : strcmp(verdict, "deny") == 0 ? STR(RED)
-											 : STR(YELLOW);
+	return strcmp(verdict, "allow") == 0  ? STR(GREEN)
+	       : strcmp(verdict, "deny") == 0 ? STR(RED)
+					      : STR(YELLOW);
 }
 
 void log_tail_line(struct str line, bool colour, struct buf *out)

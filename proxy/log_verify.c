@@ -12,7 +12,8 @@
 #include "policy/digest.h"
 #include "proxy/log_read.h"
 
-static enum err wrong(struct log_verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static enum err wrong(struct log_verdict *v, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 static enum err wrong(struct log_verdict *v, const char *fmt, ...)
 {

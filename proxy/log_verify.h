@@ -3,8 +3,8 @@
  * Every line must be a JSON object that begins with seq, prev, time and kind; numbers run from 1
  * without a gap, prev is the hash of the line before, times are RFC 3339 UTC with microseconds.
  *
- * A chain holds every line but its last one: that the end was cut off or the last line changed shows
- * only against a hash that was noted elsewhere (@must_have).
+ * A chain holds every line but its last one: that the end was cut off or the last line changed
+ * shows only against a hash that was noted elsewhere (@must_have).
  *
  * Ownership   borrows the descriptor. The verdict's texts are its own.
  * Blocking    reads the file; waits for the lock that a writer holds while it writes.

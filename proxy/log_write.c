@@ -79,7 +79,8 @@ static enum err hash_line(struct log_file *l, struct str line, char out[LOG_HASH
 	unsigned char hash[HASH_BYTES];
 
 	if (!EVP_DigestInit_ex(l->hashing, l->sha256, NULL) ||
-	    !EVP_DigestUpdate(l->hashing, line.p, line.n) || !EVP_DigestFinal_ex(l->hashing, hash, NULL))
+	    !EVP_DigestUpdate(l->hashing, line.p, line.n) ||
+	    !EVP_DigestFinal_ex(l->hashing, hash, NULL))
 		return ERR_CRYPTO;
 	hex_text(hash, HASH_BYTES, out);
 	return OK;

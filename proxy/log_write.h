@@ -9,10 +9,10 @@
  *
  * Ownership   log_file_open() takes the descriptor over, also when it fails; log_file_close().
  * Blocking    file reads and writes; never for the lock: ERR_AGAIN while another writer holds it.
- * Failure     ERR_SYSTEM with errno: the file could not be read or written, and no line of the batch
- *             is in it. ERR_SYNTAX: the file's last line is no line of an audit log. ERR_FULL: the
- *             batch takes no more lines, end it first. ERR_LIMIT: this line is too long. After any
- *             other failure of log_batch_line() the batch can only be dropped.
+ * Failure     ERR_SYSTEM with errno: the file could not be read or written, and no line of the
+ *             batch is in it. ERR_SYNTAX: the file's last line is no line of an audit log.
+ *             ERR_FULL: the batch takes no more lines, end it first. ERR_LIMIT: this line is too
+ *             long. After any other failure of log_batch_line() the batch can only be dropped.
  * Limits      LOG_LINE_MAX bytes a line, LOG_BATCH_MAX bytes a batch.
  * Tests       tests/unit/proxy/test_log_write.c
  */

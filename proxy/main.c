@@ -41,8 +41,8 @@ static const struct {
 	{ "--version", cmd_version },
 };
 
-/* A file that is opened must not become stdout or stderr because whoever started us had closed it: what
- * is said would go into the audit log. */
+/* A file that is opened must not become stdout or stderr because whoever started us had closed it:
+ * what is said would go into the audit log. */
 static bool have_three_descriptors(void)
 {
 	int fd;

@@ -60,7 +60,8 @@ enum message_type {
  * the policy stack. A ring is three: memory, wake, room. */
 enum { FD_WORKER_TPROXY, FD_WORKER_DNS_UDP, FD_WORKER_DNS_TCP, FD_WORKER_NFLOG, FD_WORKER_LEASES,
        FD_WORKER_RING, FD_WORKER_DIALER = FD_WORKER_RING + 3, FD_WORKER_BROKER, FD_WORKER_POLICY };
-enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER /* dialer: to broker; broker: to dialer */, FD_SANDBOX_POLICY };
+/* OTHER: for the dialer the broker, for the broker the dialer. */
+enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 
 #define MSG_NAME_MAX 253
 #define MSG_SANDBOX_NAME_MAX 64
@@ -86,7 +87,7 @@ struct msg_dialer_start {
 	struct str_list servers;	/* "ADDR:PORT"; empty: the system's */
 	uint32_t timeout_ms;
 	struct str_list names;		/* "name=ADDR,ADDR": answered before any server */
-	struct str_list own;		/* the host's own addresses and pools, as ranges: never dialled */
+	struct str_list own;		/* the host's own ranges: never dialled */
 };
 
 struct msg_broker_start {
@@ -94,11 +95,11 @@ struct msg_broker_start {
 };
 
 struct msg_recorder_start {
-	struct str path;		/* for messages to the operator; the file comes as descriptor */
+	struct str path;		/* to be told; the file comes as descriptor */
 };
 
 struct msg_read {
-	struct str file;		/* the name to show in errors; descriptors: the file, the memfd */
+	struct str file;		/* to be told; descriptors: file, memfd */
 	uint8_t secrets_known;
 	uint8_t quiet;			/* say nothing of a policy that loads */
 	struct str_list secrets;	/* names */
@@ -139,8 +140,8 @@ struct msg_secret_bad {
 };
 
 struct msg_ring {
-	uint8_t role;			/* who writes it: stamped on every record, decides which kinds it may */
-	struct str sandbox;		/* the worker's sandbox; empty for roles that serve several */
+	uint8_t role;			/* who writes it: decides which kinds it may */
+	struct str sandbox;		/* empty for roles that serve several */
 	struct str policy;		/* digest in force, for a worker's ring */
 };
 
@@ -237,7 +238,7 @@ struct msg_leaf {
 
 struct msg_leaf_is {
 	uint32_t id;
-	uint8_t ok;			/* 0: no rule could allow the name, or the signature failed */
+	uint8_t ok;			/* 0: not to be allowed, or no signature */
 	struct str leaf, ca;		/* DER */
 };
 
@@ -261,7 +262,7 @@ struct msg_granted {
 	uint32_t id;
 	uint8_t status;			/* enum grant_status */
 	struct str credential;		/* its name, for the record */
-	struct str_list fields, values;	/* set these; what the box sent under these names is dropped */
+	struct str_list fields, values;	/* to set; what the box sent is dropped */
 	struct str_list patterns;	/* what to look for in the answer */
 };
 

@@ -13,9 +13,10 @@
  * Theory of operation
  *
  * The reader lives for one file. Its start message brings the file's descriptor and an empty memfd;
- * it confines itself before it reads a byte, since the file may come from a cloned repository. Then,
- * in the loop's first pass (READY has gone out by then), it compiles, prints what is wrong on stderr,
- * answers READ_DONE and waits for the supervisor to hang up. Whoever gets the memfd validates it.
+ * it confines itself before it reads a byte, since the file may come from a cloned repository.
+ * Then, in the loop's first pass (READY has gone out by then), it compiles, prints what is wrong on
+ * stderr, answers READ_DONE and waits for the supervisor to hang up. Whoever gets the memfd
+ * validates it.
  */
 
 struct reader {

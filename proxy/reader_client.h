@@ -1,4 +1,5 @@
-/* proxy/reader_client.h - has a policy file compiled by the reader, a process that can do nothing else
+/* proxy/reader_client.h - has a policy file compiled by the reader, a process that can do nothing
+ * else
  *
  * Ownership   *memfd_out is the caller's to close: sealed, and to be validated by policy_map().
  * Blocking    until the reader is done, READER_WAIT_S at most.

@@ -4,8 +4,8 @@
  * a u16 length and its bytes, a number a u64, a truth value a byte; all little endian. The writer
  * puts fields in whatever order; each at most once.
  *
- * The recorder walks a record with one cursor (next_field()), once to check it and once to write it:
- * both see the same copy, which the writer can no longer reach.
+ * The recorder walks a record with one cursor (next_field()), once to check it and once to write
+ * it: both see the same copy, which the writer can no longer reach.
  */
 #include "proxy/record.h"
 
@@ -87,7 +87,8 @@ static bool start_field(struct record *r, enum record_field f, enum value_type t
 {
 	if (r->error)
 		return false;
-	if (f >= RECORD_FIELD_COUNT || fields[f].type != type || r->has[f / 64] & UINT64_C(1) << (f % 64)) {
+	if (f >= RECORD_FIELD_COUNT || fields[f].type != type ||
+	    r->has[f / 64] & UINT64_C(1) << (f % 64)) {
 		r->error = ERR_BUG;
 		return false;
 	}
@@ -175,7 +176,8 @@ static enum err next_field(struct str *rest, struct value *v)
 		return ERR_SYNTAX;
 	*v = (struct value){ .field = (enum record_field)f };
 	if (fields[f].type != TYPE_STR)
-		return take_le(rest, fields[f].type == TYPE_U64 ? 8 : 1, &v->number) ? OK : ERR_SYNTAX;
+		return take_le(rest, fields[f].type == TYPE_U64 ? 8 : 1, &v->number) ? OK
+										     : ERR_SYNTAX;
 	if (!take_le(rest, 2, &n) || n > rest->n)
 		return ERR_SYNTAX;
 	if (n > fields[f].cap)
@@ -215,7 +217,8 @@ enum err record_check(struct str bytes, enum role role, struct record_head *head
 	uint64_t kind;
 
 	*head = (struct record_head){ 0 };
-	if (!take_le(&bytes, 1, &kind) || !take_le(&bytes, 8, &head->time_us) || kind >= RECORD_KIND_COUNT)
+	if (!take_le(&bytes, 1, &kind) || !take_le(&bytes, 8, &head->time_us) ||
+	    kind >= RECORD_KIND_COUNT)
 		return ERR_SYNTAX;
 	if (role >= ROLE_COUNT || !(kinds[kind].by & (1u << role)))
 		return ERR_DENIED;

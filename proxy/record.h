@@ -12,8 +12,8 @@
  * Blocking    never.
  * Failure     sticky until record_commit(), which says what is wrong: ERR_FULL (ring full: wait for
  *             room), ERR_DENIED (the log cannot be written: refuse), ERR_LIMIT (a record over
- *             RING_RECORD_MAX: a bug, texts are cut to their cap), ERR_BUG (a field of another type,
- *             or twice).
+ *             RING_RECORD_MAX: a bug, texts are cut to their cap), ERR_BUG (a field of another
+ *             type, or twice).
  * Numbers     over INT64_MAX are written as that: readers of JSON know no larger ones.
  * Tests       tests/unit/proxy/test_record.c, fuzz/fuzz_record.c
  */

@@ -1,16 +1,16 @@
 /* Theory of operation
  *
- * The one writer of the log file that this appliance has. A ring that wakes it, a held begin that is
- * due, or an order of the supervisor starts pump(): one batch (journal.h), and again soon where more
- * is waiting. Where the log cannot be written the supervisor is told once (LOG_STATE), the rings
- * refuse, and a try a second is made until it can be again.
+ * The one writer of the log file that this appliance has. A ring that wakes it, a held begin that
+ * is due, or an order of the supervisor starts pump(): one batch (journal.h), and again soon where
+ * more is waiting. Where the log cannot be written the supervisor is told once (LOG_STATE), the
+ * rings refuse, and a try a second is made until it can be again.
  *
- * Another appliance's recorder may write to the same file; the lock is held for the time of a batch.
- * It is asked for again after LOCK_RETRY_MS, and after LOCK_PATIENCE_MS the log counts as one that
- * cannot be written.
+ * Another appliance's recorder may write to the same file; the lock is held for the time of a
+ * batch. It is asked for again after LOCK_RETRY_MS, and after LOCK_PATIENCE_MS the log counts as
+ * one that cannot be written.
  *
- * Confined it makes these calls: read and write (eventfds, the file), pread64, fstat, ftruncate, flock,
- * fdatasync, mmap and munmap (rings), fcntl F_GET_SEALS, epoll_*, recvmsg, sendmsg.
+ * Confined it makes these calls: read and write (eventfds, the file), pread64, fstat, ftruncate,
+ * flock, fdatasync, mmap and munmap (rings), fcntl F_GET_SEALS, epoll_*, recvmsg, sendmsg.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -153,7 +153,8 @@ static void add_ring(struct recorder *r, const struct msg_ring *msg, const int *
 
 	if (e)
 		role_fatal(&program, "cannot read a ring: %s", err_text(e));
-	wake = event_new(r->env->base, journal_wake_fd(r->journal, number), EV_READ | EV_PERSIST, on_wake, r);
+	wake = event_new(r->env->base, journal_wake_fd(r->journal, number), EV_READ | EV_PERSIST,
+			 on_wake, r);
 	if (!wake || event_add(wake, NULL) < 0)
 		role_fatal(&program, "out of memory");
 	r->wakes[r->n_wakes++] = wake;
@@ -201,7 +202,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	signal(SIGXFSZ, SIG_IGN);
 	r->env = env;
 	r->pump = evtimer_new(env->base, on_pump, r);
-	if (!r->pump || log_file_open(fds[0], &r->log) != OK || journal_new(r->log, &r->journal) != OK)
+	if (!r->pump || log_file_open(fds[0], &r->log) != OK ||
+	    journal_new(r->log, &r->journal) != OK)
 		role_fatal(&program, "out of memory");
 	check_file(r, start->path);
 	env->state = r;

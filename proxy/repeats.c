@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct key_head) + NAME_MAX_LEN <= TALLY_KEY_MAX, "a key h
 struct repeats {
 	struct worker *w;
 	struct tally *tally;
-	char rest_id[17];	/* shared by what found no room; empty: nothing did since it was told */
+	char rest_id[17]; /* shared by what found no room; empty: nothing did since it was told */
 };
 
 const char *proto_name(enum proto proto)

@@ -49,7 +49,8 @@ static bool parse_fixed(struct str line, struct fixed *f)
 	while (addrs.n) {
 		struct str one = str_cut(&addrs, ',');
 
-		if (f->answer.n == RESOLVER_ADDRS_MAX || !addr_parse(one, &f->answer.addrs[f->answer.n]))
+		if (f->answer.n == RESOLVER_ADDRS_MAX ||
+		    !addr_parse(one, &f->answer.addrs[f->answer.n]))
 			return false;
 		f->answer.n++;
 	}

@@ -138,8 +138,8 @@ void resolver_cache_put(struct resolver_cache *c, struct str name, const struct 
 
 	if (e)
 		remove_entry(c, e);
-	if (name.n > NAME_MAX_LEN ||
-	    (a->status != RESOLVE_OK && a->status != RESOLVE_NODATA && a->status != RESOLVE_NXDOMAIN))
+	if (name.n > NAME_MAX_LEN || (a->status != RESOLVE_OK && a->status != RESOLVE_NODATA &&
+				      a->status != RESOLVE_NXDOMAIN))
 		return;
 	e = new_entry(name, a);
 	if (!e)

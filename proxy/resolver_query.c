@@ -201,14 +201,22 @@ static void name_servers(struct resolver_net *n)
 static bool open_channel(struct resolver_net *n, uint32_t timeout_ms)
 {
 	char lookups[] = "b";
-	struct ares_options o = { .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
-				  .timeout = (int)timeout_ms, .tries = QUERY_TRIES, .ndots = 0,
-				  .ednspsz = EDNS_SIZE, .lookups = lookups, .domains = NULL, .ndomains = 0,
-				  .sock_state_cb = on_interest, .sock_state_cb_data = n };
+	struct ares_options o = { .flags =
+					  ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
+				  .timeout = (int)timeout_ms,
+				  .tries = QUERY_TRIES,
+				  .ndots = 0,
+				  .ednspsz = EDNS_SIZE,
+				  .lookups = lookups,
+				  .domains = NULL,
+				  .ndomains = 0,
+				  .sock_state_cb = on_interest,
+				  .sock_state_cb_data = n };
 
-	return ares_init_options(&n->channel, &o, ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
-				 ARES_OPT_NDOTS | ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS |
-				 ARES_OPT_SOCK_STATE_CB) == ARES_SUCCESS;
+	return ares_init_options(&n->channel, &o,
+				 ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
+					 ARES_OPT_NDOTS | ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS |
+					 ARES_OPT_DOMAINS | ARES_OPT_SOCK_STATE_CB) == ARES_SUCCESS;
 }
 
 struct resolver_net *resolver_net_new(struct event_base *base, const struct str_list *servers,
@@ -249,7 +257,7 @@ static enum resolve_status status_of(int ares)
 		return RESOLVE_NXDOMAIN;
 	case ARES_ETIMEOUT:
 		return RESOLVE_TIMEOUT;
-	default:	/* ARES_ECONNREFUSED among them: c-ares says it when every server said SERVFAIL */
+	default: /* ARES_ECONNREFUSED among them: c-ares says it when every server said SERVFAIL */
 		return RESOLVE_SERVFAIL;
 	}
 }
@@ -366,7 +374,8 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *abuf, 
 	if (status == ARES_SUCCESS && !is_response(abuf, alen))
 		status = ARES_EBADRESP;
 	if (status == ARES_SUCCESS)
-		status = h == &h->query->halves[FAMILY_4] ? take_v4(h, abuf, alen) : take_v6(h, abuf, alen);
+		status = h == &h->query->halves[FAMILY_4] ? take_v4(h, abuf, alen)
+							  : take_v6(h, abuf, alen);
 	/* Aliases alone: the name exists and has no address. */
 	h->status = status == ARES_SUCCESS && h->n == 0 ? RESOLVE_NODATA : status_of(status);
 	h->done = true;

@@ -39,7 +39,7 @@ static void confine_and_serve(struct life *life)
 	if (life->role->on_confined)
 		life->role->on_confined(&life->env);
 	if (channel_send(life->env.supervisor, MSG_READY, &ready, NULL, 0) != OK)
-		event_base_loopbreak(life->env.base);	/* the supervisor is gone, and has said why */
+		event_base_loopbreak(life->env.base); /* the supervisor is gone, and has said why */
 }
 
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)

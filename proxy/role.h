@@ -26,11 +26,13 @@ struct role_env {
 struct role_program {
 	enum role self;
 	/* Start-phase messages. Returns true when the role is prepared: then it is confined. */
-	bool (*on_start)(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds);
+	bool (*on_start)(struct role_env *env, uint16_t type, const void *msg, int *fds,
+			 size_t n_fds);
 	/* Right after confinement, before READY is sent. May be NULL. */
 	void (*on_confined)(struct role_env *env);
 	/* Run-phase messages from the supervisor. */
-	void (*on_message)(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds);
+	void (*on_message)(struct role_env *env, uint16_t type, const void *msg, int *fds,
+			   size_t n_fds);
 	/* The supervisor is gone or says stop: last words (may be NULL). */
 	void (*on_end)(struct role_env *env);
 };

@@ -108,7 +108,8 @@ enum err start_dialer(struct channel *c, const struct settings *s, const struct 
 	own_ranges(s, own);
 	msg.names = texts_list(names);
 	msg.own = texts_list(own);
-	e = names->failed || own->failed ? ERR_LIMIT : channel_send(c, MSG_DIALER_START, &msg, fds, 3);
+	e = names->failed || own->failed ? ERR_LIMIT
+					 : channel_send(c, MSG_DIALER_START, &msg, fds, 3);
 	texts_free(names);
 	texts_free(own);
 	free(names);

@@ -43,7 +43,8 @@ enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec, struc
 	return record_commit(&r, ring);
 }
 
-enum err put_sandbox_stop(struct ring *ring, const struct run_spec *spec, int status, uint64_t seconds)
+enum err put_sandbox_stop(struct ring *ring, const struct run_spec *spec, int status,
+			  uint64_t seconds)
 {
 	struct record r;
 

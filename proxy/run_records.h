@@ -15,15 +15,16 @@
 #include "sandbox/roles.h"
 
 must_use enum err put_start(struct ring *ring, const struct run_spec *spec);
-must_use enum err put_policy_load(struct ring *ring, const struct run_spec *spec, struct str digest);
-must_use enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec, struct str digest,
-				    const char *isolation);
+must_use enum err put_policy_load(struct ring *ring, const struct run_spec *spec,
+				  struct str digest);
+must_use enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec,
+				    struct str digest, const char *isolation);
 /* @status as a shell tells it. */
 must_use enum err put_sandbox_stop(struct ring *ring, const struct run_spec *spec, int status,
 				   uint64_t seconds);
 /* @wait_status as waitpid() gave it. */
-must_use enum err put_role_lost(struct ring *ring, const struct run_spec *spec, enum role role, pid_t pid,
-				int wait_status, const char *why);
+must_use enum err put_role_lost(struct ring *ring, const struct run_spec *spec, enum role role,
+				pid_t pid, int wait_status, const char *why);
 must_use enum err put_stop(struct ring *ring, const char *how);
 
 #endif

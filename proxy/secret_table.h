@@ -2,8 +2,9 @@
  *
  * Ownership   the table owns its secrets; values found are borrowed. secret_table_free() wipes.
  * Blocking    secret_table_read() as long as the source's descriptor does.
- * Failure     secret_table_read() says why in *objection (static text, no byte of the value); the name
- *             is then known without a value. ERR_FULL, ERR_PROTOCOL for a name that is there already.
+ * Failure     secret_table_read() says why in *objection (static text, no byte of the value); the
+ *             name is then known without a value. ERR_FULL, ERR_PROTOCOL for a name that is there
+ *             already.
  * Limits      MSG_SECRETS_MAX.
  * Tests       tests/unit/proxy/test_secret_table.c
  */

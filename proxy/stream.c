@@ -2,20 +2,20 @@
  *
  * Reading happens in the socket's event only, writing in stream_settle() only. Three things make a
  * stream readable without its socket being so: bytes that OpenSSL has decrypted already
- * (SSL_has_pending), an owner that took bytes and made room, and a handshake that has just ended. For
- * the first two stream_settle() activates the event itself.
+ * (SSL_has_pending), an owner that took bytes and made room, and a handshake that has just ended.
+ * For the first two stream_settle() activates the event itself.
  *
  * Back-pressure towards the writer has a memory: once stream_full() has said yes it says so until
  * the queue fell to STREAM_LOW; stream_settle() then wakes the owner by activating the write event.
  *
- * OpenSSL may want to write in order to read and the reverse (key updates, alerts); @need keeps which
- * event the last call asked for.
+ * OpenSSL may want to write in order to read and the reverse (key updates, alerts); @need keeps
+ * which event the last call asked for.
  *
- * A peer that answers and closes without having read all that was sent to it makes its kernel send a
- * reset: writing fails, but what it said before waits in the socket. So a failure of writing leaves the
- * reading side as it is (@unsent), for stream_poll(). The failed call has taken the socket's error
- * away: the end that is read then looks clean. It is one only where the peer's FIN came before its
- * reset, and then the kernel's word was EPIPE (tcp(7): "the other end closed").
+ * A peer that answers and closes without having read all that was sent to it makes its kernel send
+ * a reset: writing fails, but what it said before waits in the socket. So a failure of writing
+ * leaves the reading side as it is (@unsent), for stream_poll(). The failed call has taken the
+ * socket's error away: the end that is read then looks clean. It is one only where the peer's FIN
+ * came before its reset, and then the kernel's word was EPIPE (tcp(7): "the other end closed").
  */
 #include "proxy/stream.h"
 
@@ -70,7 +70,8 @@ static void fail_tls(struct stream *s, int ssl_error)
 	if (s->handshaking && verified != X509_V_OK)
 		fail(s, STREAM_CERTIFICATE, X509_verify_cert_error_string(verified));
 	else if (ssl_error == SSL_ERROR_ZERO_RETURN ||
-		 (e && ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING))
+		 (e && ERR_GET_LIB(e) == ERR_LIB_SSL &&
+		  ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING))
 		fail(s, STREAM_CUT, "connection closed inside the TLS handshake");
 	else if (e && IS_ALERT(ERR_GET_REASON(e)))
 		fail(s, STREAM_ALERT, text ? text : "TLS alert");
@@ -120,7 +121,8 @@ static size_t read_tls(struct stream *s, char *to, size_t n)
 	/* A context may let an end without close_notify pass as one with it. */
 	if (e == SSL_ERROR_ZERO_RETURN)
 		s->clean = !BIO_eof(SSL_get_rbio(s->ssl));
-	else if (e == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+	else if (e == SSL_ERROR_SSL &&
+		 ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 		s->clean = false;
 	else
 		fail_tls(s, e);
@@ -253,7 +255,8 @@ static void flush(struct stream *s)
 	while (put && stream_queued(s) && s->trouble == STREAM_FINE) {
 		const char *p = s->out.p + s->out_sent;
 
-		put = s->ssl ? write_tls(s, p, stream_queued(s)) : write_plain(s, p, stream_queued(s));
+		put = s->ssl ? write_tls(s, p, stream_queued(s))
+			     : write_plain(s, p, stream_queued(s));
 		s->out_sent += put;
 		s->bytes_out += put;
 	}
@@ -290,7 +293,8 @@ void stream_settle(struct stream *s)
 
 	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
 		flush(s);
-		if (s->finish && !s->finished && stream_queued(s) == 0 && s->trouble == STREAM_FINE) {
+		if (s->finish && !s->finished && stream_queued(s) == 0 &&
+		    s->trouble == STREAM_FINE) {
 			end_writing(s);
 			tell = true;
 		}
@@ -466,6 +470,7 @@ void stream_start_tls(struct stream *s, SSL *ssl)
 	s->ssl = ssl;
 	s->in.n = s->in_taken = 0;
 	s->handshaking = true;
-	/* The first step waits for nothing: a client speaks first, a server has the hello already. */
+	/* The first step waits for nothing: a client speaks first, a server has the hello already.
+	 */
 	s->need = EV_WRITE;
 }

@@ -45,7 +45,8 @@ enum stream_trouble {
 
 struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake, void *arg);
 void stream_free(struct stream *s);
-/* From here on the bytes go through @ssl. What was read so far must be in its BIO: it is dropped. */
+/* From here on the bytes go through @ssl. What was read so far must be in its BIO: it is dropped.
+ */
 void stream_start_tls(struct stream *s, SSL *ssl);
 bool stream_handshaking(const struct stream *s);
 bool stream_failed(const struct stream *s);
@@ -59,8 +60,8 @@ struct str stream_in(const struct stream *s);
 void stream_take(struct stream *s, size_t n);
 /* Is more wanted? Off: the socket is left alone (back-pressure). */
 void stream_want(struct stream *s, bool more);
-/* The peer's side has ended. @clean: by FIN of a plain stream or close_notify of TLS, so that an end
- * of the bytes can be believed to be meant. */
+/* The peer's side has ended. @clean: by FIN of a plain stream or close_notify of TLS, so that an
+ * end of the bytes can be believed to be meant. */
 bool stream_ended(const struct stream *s, bool *clean);
 /* Reads what there is now, without waiting: has an idle connection died? what did a peer say before
  * writing to it failed? */

@@ -13,10 +13,10 @@
  *   box       bundle and keeper
  *   confine   this process gives up what it does not need, then the command is started
  *
- * From then on there is one loop: leases for the worker, the box's end, signals for the box, and the
- * death of a role. Any role's death ends the run: the box is killed, what happened is recorded, and
- * with this process the namespaces go, since they are held by descriptors only. Nothing leaves the
- * box meanwhile: the gateway has no route out, whoever lives.
+ * From then on there is one loop: leases for the worker, the box's end, signals for the box, and
+ * the death of a role. Any role's death ends the run: the box is killed, what happened is recorded,
+ * and with this process the namespaces go, since they are held by descriptors only. Nothing leaves
+ * the box meanwhile: the gateway has no route out, whoever lives.
  *
  * The end in order: box, worker (it records how its connections ended), dialer, broker, and the
  * recorder last, when it has said that all is in the file.
@@ -83,7 +83,8 @@ static bool lease_name_ok(struct str name)
 	return name.n != 0;
 }
 
-/* The kernel must have taken the ports before the worker answers: wire_admit() waits for its word. */
+/* The kernel must have taken the ports before the worker answers: wire_admit() waits for its word.
+ */
 static void on_lease(struct supervisor *s, const struct msg_lease *m)
 {
 	struct msg_leased answer = { .id = m->id };
@@ -139,7 +140,8 @@ static void on_sandbox_lost(struct part_state *part, const struct msg_sandbox_lo
 {
 	struct supervisor *s = part->sup;
 
-	if ((part->which != PART_DIALER && part->which != PART_BROKER) || m->sandbox != SANDBOX_NUMBER) {
+	if ((part->which != PART_DIALER && part->which != PART_BROKER) ||
+	    m->sandbox != SANDBOX_NUMBER) {
 		part_lose(part, "message in the wrong direction");
 		return;
 	}
@@ -218,7 +220,8 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 
 static bool watch(struct supervisor *s)
 {
-	static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
+	static const int passed_on[] = { SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
+					 SIGUSR1, SIGUSR2, SIGWINCH };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -331,7 +334,9 @@ int supervisor_run(const struct run_spec *spec)
 				.box_status = RUN_FAILED };
 	bool started;
 
-	s.wire = (struct wire_box){ .netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1 };
+	s.wire = (struct wire_box){
+		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
+	};
 	for (size_t i = 0; i < RING_COUNT; i++)
 		s.ring_fds[i] = (struct ring_fds){ -1, -1, -1 };
 	buf_init(&s.ca_pem, 65536);

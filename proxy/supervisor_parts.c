@@ -74,7 +74,8 @@ bool part_wait_ready(struct supervisor *s, enum part which)
 bool give_rings(struct supervisor *s, enum part to)
 {
 	for (size_t i = 0; i < RING_COUNT; i++) {
-		struct msg_ring msg = { .role = (uint8_t)ring_role[i], .policy = policy_digest(s->policy) };
+		struct msg_ring msg = { .role = (uint8_t)ring_role[i],
+					.policy = policy_digest(s->policy) };
 		int fds[3] = { s->ring_fds[i].memory, s->ring_fds[i].wake, s->ring_fds[i].room };
 
 		if (i == RING_WORKER)
@@ -129,8 +130,9 @@ static void record_one(struct supervisor *s, const struct part_state *p, pid_t p
 		fprintf(stderr, "exeat: that cannot be recorded\n");
 }
 
-/* A role that is lost is dead already, or broke the rules of its channel and is to be. Who ended well
- * has followed another, whose channel to it had closed: it is recorded only where no other is. */
+/* A role that is lost is dead already, or broke the rules of its channel and is to be. Who ended
+ * well has followed another, whose channel to it had closed: it is recorded only where no other is.
+ */
 void record_lost(struct supervisor *s)
 {
 	pid_t pids[PART_COUNT] = { 0 };

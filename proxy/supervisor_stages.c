@@ -38,7 +38,8 @@ static bool stage_rings(struct supervisor *s)
 			return false;
 	if (!dup_ring(&s->ring_fds[RING_SUPERVISOR], &own))
 		return told("the audit log's rings", ERR_SYSTEM);
-	/* The first records wait there for the recorder: whatever ends the run, they are in the log. */
+	/* The first records wait there for the recorder: whatever ends the run, they are in the
+	 * log. */
 	return told("the audit log's rings", ring_open_writer(&own, &s->ring)) &&
 	       told("the first records", put_start(s->ring, s->spec)) &&
 	       told("the first records",
@@ -106,7 +107,8 @@ static void admit_literal(struct literal_run *l)
 {
 	struct wire_error why;
 
-	if (l->n && wire_admit(l->s->gateway, &l->s->wire, addr_to_v4(&l->addr), l->ports, l->n, &why) != OK)
+	if (l->n && wire_admit(l->s->gateway, &l->s->wire, addr_to_v4(&l->addr), l->ports, l->n,
+			       &why) != OK)
 		l->failed = true;
 	l->n = 0;
 }
@@ -153,11 +155,14 @@ static bool stage_wire(struct supervisor *s)
 	struct wire_error why = { "", 0 };
 
 	if (wire_gateway_open(&s->gateway, &why) != OK ||
-	    wire_box_open(s->gateway, SANDBOX_NUMBER, &s->spec->settings->link_pool, &s->wire, &why) != OK) {
+	    wire_box_open(s->gateway, SANDBOX_NUMBER, &s->spec->settings->link_pool, &s->wire,
+			  &why) != OK) {
 		fprintf(stderr, "exeat: network: %s: %s%s\n", why.what, strerror(why.code),
-			why.code == EPERM ? " (needs root and CAP_NET_ADMIN)" :
-			why.code == ENOENT || why.code == EOPNOTSUPP || why.code == EPROTONOSUPPORT ?
-			" (the kernel lacks it: nf_tables with tproxy, socket, fib and log, and veth are needed)" : "");
+			why.code == EPERM ? " (needs root and CAP_NET_ADMIN)"
+			: why.code == ENOENT || why.code == EOPNOTSUPP ||
+					why.code == EPROTONOSUPPORT
+				? " (the kernel lacks it: nf_tables with tproxy, socket, fib and log, and veth are needed)"
+				: "");
 		return false;
 	}
 	if (lease_table_create(&s->spec->settings->synthetic_pool, &s->leases, &s->leases_fd) != OK)
@@ -185,9 +190,13 @@ static void close_pair(int fds[2])
 
 static bool join_worker(struct supervisor *s, int dialer[2], int broker[2], int between[2])
 {
-	struct worker_start start = { .settings = s->spec->settings, .sandbox = s->spec->name,
-				      .wire = &s->wire, .ring = &s->ring_fds[RING_WORKER],
-				      .leases = s->leases_fd, .dialer = dialer[0], .broker = broker[0],
+	struct worker_start start = { .settings = s->spec->settings,
+				      .sandbox = s->spec->name,
+				      .wire = &s->wire,
+				      .ring = &s->ring_fds[RING_WORKER],
+				      .leases = s->leases_fd,
+				      .dialer = dialer[0],
+				      .broker = broker[0],
 				      .policy = s->spec->policy };
 
 	return tell_sandbox(s, PART_DIALER, dialer[1], between[0]) &&
@@ -200,8 +209,9 @@ static bool stage_worker(struct supervisor *s)
 	int dialer[2] = { -1, -1 }, broker[2] = { -1, -1 }, between[2] = { -1, -1 };
 	bool ok;
 
-	ok = channel_pair(dialer) == OK && channel_pair(broker) == OK && channel_pair(between) == OK &&
-	     part_spawn(s, PART_WORKER) && join_worker(s, dialer, broker, between);
+	ok = channel_pair(dialer) == OK && channel_pair(broker) == OK &&
+	     channel_pair(between) == OK && part_spawn(s, PART_WORKER) &&
+	     join_worker(s, dialer, broker, between);
 	close_pair(dialer);
 	close_pair(broker);
 	close_pair(between);
@@ -222,13 +232,19 @@ bool stage_box(struct supervisor *s)
 	char id[32], init[4096 + 16], settings[PATH_MAX];
 	/* Where the box could write to these, it would say what the next one may do. */
 	const char *const kept[] = { s->spec->policy_file, settings, NULL };
-	struct box_spec spec = { .kept = kept, .id = id, .rootfs = s->spec->rootfs, .workspace = s->spec->workspace,
-				 .init = init, .command = s->spec->command, .netns = s->wire.netns,
+	struct box_spec spec = { .kept = kept,
+				 .id = id,
+				 .rootfs = s->spec->rootfs,
+				 .workspace = s->spec->workspace,
+				 .init = init,
+				 .command = s->spec->command,
+				 .netns = s->wire.netns,
 				 .nameserver = s->wire.gateway,
 				 .terminal = isatty(0) && isatty(1) };
 	bool prepared;
 
-	/* The box is prepared while the worker starts, as soon as the broker has made the certificate. */
+	/* The box is prepared while the worker starts, as soon as the broker has made the
+	 * certificate. */
 	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS) || s->ca_pem.n == 0) {
 		fprintf(stderr, "exeat: the broker made no certificate\n");
 		return false;
@@ -241,6 +257,7 @@ bool stage_box(struct supervisor *s)
 	if (!prepared)
 		fprintf(stderr, "exeat: %s\n", box_error());
 	return part_wait_ready(s, PART_WORKER) && prepared &&
-	       put_sandbox_start(s->ring, s->spec, policy_digest(s->policy), box_isolation(s->box)) == OK;
+	       put_sandbox_start(s->ring, s->spec, policy_digest(s->policy),
+				 box_isolation(s->box)) == OK;
 }
 

@@ -68,7 +68,8 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 
 	if (!ctx)
 		return NULL;
-	SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+	SSL_CTX_set_options(ctx,
+			    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
@@ -80,7 +81,8 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 	return ctx;
 }
 
-static bool load_store(SSL_CTX *ctx, bool trust_system, const struct str_list *files, const char **why)
+static bool load_store(SSL_CTX *ctx, bool trust_system, const struct str_list *files,
+		       const char **why)
 {
 	static char added[PATH_TEXT_MAX + 64];	/* one trust is made by a process, at its start */
 
@@ -162,8 +164,8 @@ static bool use_everything_once(struct tls_trust *t)
 {
 	X509 *cert = throw_away_certificate(t->key);
 	unsigned char random[16];
-	bool ok = cert && RAND_bytes(random, sizeof(random)) == 1 && warm_up(t, cert, TLS1_3_VERSION) &&
-		  warm_up(t, cert, TLS1_2_VERSION);
+	bool ok = cert && RAND_bytes(random, sizeof(random)) == 1 &&
+		  warm_up(t, cert, TLS1_3_VERSION) && warm_up(t, cert, TLS1_2_VERSION);
 
 	X509_free(cert);
 	return ok;
@@ -185,15 +187,16 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	t->spki_n = t->key ? i2d_PUBKEY(t->key, &t->spki) : -1;
 	if (!t->client || !t->server || t->spki_n <= 0)
 		goto fail;
-	/* A box that leaves its end without close_notify can still be answered: a request says itself
-	 * where it ends. Not so an answer. */
+	/* A box that leaves its end without close_notify can still be answered: a request says
+	 * itself where it ends. Not so an answer. */
 	SSL_CTX_set_options(t->server, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	if (!load_store(t->client, trust_system, files, why))
 		goto fail;
 	*why = "the TLS library does not work";
 	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, NULL);
-	if (SSL_CTX_set_alpn_protos(t->client, alpn_http1, ALPN_HTTP1_N) != 0 || !use_everything_once(t))
+	if (SSL_CTX_set_alpn_protos(t->client, alpn_http1, ALPN_HTTP1_N) != 0 ||
+	    !use_everything_once(t))
 		goto fail;
 	return t;
 fail:
@@ -248,7 +251,8 @@ static bool expect_name(SSL *ssl, struct str name, bool literal)
 						       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	if (literal)
 		return X509_VERIFY_PARAM_set1_ip_asc(param, text) == 1;
-	return X509_VERIFY_PARAM_set1_host(param, text, name.n) == 1 && SSL_set_tlsext_host_name(ssl, text);
+	return X509_VERIFY_PARAM_set1_host(param, text, name.n) == 1 &&
+	       SSL_set_tlsext_host_name(ssl, text);
 }
 
 SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd)

@@ -2,9 +2,9 @@
  *
  * Two SSL_CTXs and the worker's own key, made before the process is confined. TLS 1.2 at least on
  * both sides, no tickets, no compression, no renegotiation. Towards origins: the certificate must
- * chain to a trusted root and bear the name (RFC 6125 6.4: subjectAltName only, wildcards as a whole
- * label), or, for a literal destination, the address. Towards the box: a leaf that the broker signed
- * for the worker's own key.
+ * chain to a trusted root and bear the name (RFC 6125 6.4: subjectAltName only, wildcards as a
+ * whole label), or, for a literal destination, the address. Towards the box: a leaf that the broker
+ * signed for the worker's own key.
  *
  * Ownership   tls_trust_free(). SSLs handed out are the caller's and hold a reference to their
  *             context. The descriptor stays the caller's.
@@ -28,11 +28,13 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 void tls_trust_free(struct tls_trust *t);
 /* The worker's public key, DER SubjectPublicKeyInfo; lives as long as @t. */
 struct str tls_trust_public_key(const struct tls_trust *t);
-/* The client's side of a handshake over @fd. @name: canonical name, or an address where @literal. */
+/* The client's side of a handshake over @fd. @name: canonical name, or an address where @literal.
+ */
 SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd);
 /* The server's side. @leaf: DER; @first: what was read from the socket already. */
 SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first);
-/* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken here? Empty: yes. */
+/* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken here? Empty:
+ * yes. */
 bool tls_trust_speaks(struct str alpn);
 /* SHA-256 of the peer's certificate, hex, NUL-ended; empty where there is none. */
 void tls_trust_fingerprint(SSL *ssl, char out[TLS_FINGERPRINT_HEX + 1]);

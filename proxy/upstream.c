@@ -93,8 +93,8 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 	u->wake(u->arg);
 }
 
-struct upstream *upstream_new(struct worker *w, const struct tls_trust *trust, const struct site *site,
-			      stream_wake_fn *wake, void *arg)
+struct upstream *upstream_new(struct worker *w, const struct tls_trust *trust,
+			      const struct site *site, stream_wake_fn *wake, void *arg)
 {
 	struct upstream *u = calloc(1, sizeof(*u));
 
@@ -148,7 +148,8 @@ bool upstream_usable(struct upstream *u)
 	if (!upstream_ready(u))
 		return false;
 	stream_poll(u->stream);
-	return !stream_failed(u->stream) && !stream_ended(u->stream, &clean) && stream_in(u->stream).n == 0;
+	return !stream_failed(u->stream) && !stream_ended(u->stream, &clean) &&
+	       stream_in(u->stream).n == 0;
 }
 
 void upstream_timeout(struct upstream *u)

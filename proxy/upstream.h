@@ -57,8 +57,8 @@ struct upstream {
 	uint32_t ms_resolve, ms_connect, ms_tls;
 };
 
-struct upstream *upstream_new(struct worker *w, const struct tls_trust *trust, const struct site *site,
-			      stream_wake_fn *wake, void *arg);
+struct upstream *upstream_new(struct worker *w, const struct tls_trust *trust,
+			      const struct site *site, stream_wake_fn *wake, void *arg);
 void upstream_free(struct upstream *u);
 /* Looks at how the handshake goes. True when the origin can be spoken to. */
 bool upstream_ready(struct upstream *u);

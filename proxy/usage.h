@@ -14,8 +14,8 @@
 bool usage_asked(const char *word);
 /* What --help shows, on stdout. */
 int usage_show(const char *text);
-/* One line with what is wrong (NULL: it has been said) and one with where help is. @command is all of
- * its words: "exeat log tail". */
+/* One line with what is wrong (NULL: it has been said) and one with where help is. @command is all
+ * of its words: "exeat log tail". */
 int usage_wrong(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,10 +1,10 @@
 /* Theory of operation
  *
  * One sandbox's worker. All that it will ever hold is opened in on_start(): the sockets that were
- * made for it in the gateway namespace, the policy images, the lease table, its ring, the channels to
- * its dialer and broker, the trust store and its own key. Then it is confined and tells the broker its
- * public key. Without one of its channels it can serve nobody rightly: it ends, and its successor
- * finds the leases where they were.
+ * made for it in the gateway namespace, the policy images, the lease table, its ring, the channels
+ * to its dialer and broker, the trust store and its own key. Then it is confined and tells the
+ * broker its public key. Without one of its channels it can serve nobody rightly: it ends, and its
+ * successor finds the leases where they were.
  */
 #include "proxy/worker.h"
 
@@ -89,7 +89,8 @@ static void open_parts(struct state *s, const struct msg_worker_start *m, int *f
 	s->refused = refused_new(w, fds[FD_WORKER_NFLOG]);
 	if (!w->dns || !s->refused)
 		role_fatal(&program, "out of memory");
-	w->connections = connections_new(w, fds[FD_WORKER_TPROXY], m->trust_system != 0, &m->trust_files, &why);
+	w->connections = connections_new(w, fds[FD_WORKER_TPROXY], m->trust_system != 0,
+					 &m->trust_files, &why);
 	if (!w->connections)
 		role_fatal(&program, "%s", why);
 }
@@ -102,9 +103,13 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	if (type != MSG_WORKER_START || !s)
 		role_fatal(&program, "cannot start");
 	env->state = s;
-	s->w = (struct worker){ .base = env->base, .supervisor = env->supervisor, .gateway = m->gateway,
-				.box = m->box, .ifindex = m->ifindex,
-				.max_connections = m->max_connections, .max_headers = m->max_headers,
+	s->w = (struct worker){ .base = env->base,
+				.supervisor = env->supervisor,
+				.gateway = m->gateway,
+				.box = m->box,
+				.ifindex = m->ifindex,
+				.max_connections = m->max_connections,
+				.max_headers = m->max_headers,
 				.idle_ms = m->idle_ms };
 	map_policy(&s->w, fds, n_fds);
 	map_leases(&s->w, m, fds[FD_WORKER_LEASES]);

@@ -46,8 +46,8 @@ struct worker {
 };
 
 /* ---- questions (asks.c) ---- */
-/* Names one question until it was answered. 0 is none: so many had failed and not been called back yet,
- * or no memory; then no callback comes. */
+/* Names one question until it was answered. 0 is none: so many had failed and not been called back
+ * yet, or no memory; then no callback comes. */
 typedef uint32_t ask_id;
 
 typedef void resolved_fn(void *arg, const struct msg_resolved *answer);
@@ -62,10 +62,11 @@ struct asks *asks_new(struct worker *w);
 void asks_free(struct asks *a);
 ask_id ask_resolve(struct worker *w, struct str name, resolved_fn *fn, void *arg);
 ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg);
-ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn, void *arg);
+ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn,
+		void *arg);
 ask_id ask_leaf(struct worker *w, struct str name, bool literal, leaf_fn *fn, void *arg);
-ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method, struct str path,
-		 granted_fn *fn, void *arg);
+ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method,
+		 struct str path, granted_fn *fn, void *arg);
 /* The callback will not come; a descriptor that still comes is closed, its ticket given back. */
 void ask_cancel(struct worker *w, ask_id id);
 void hang_up(struct worker *w, uint64_t ticket);

@@ -1,16 +1,17 @@
 /* sandbox/box.h - a container on a prepared wire, through an OCI runtime
  *
- * box_prepare() forks the keeper, a child that makes the read-only root (of a given folder, or of the
- * host's /usr), the lock-down of the OCI config, the CA in the places where a box looks for it, and a
- * writable workspace. After box_start() the keeper runs runc or crun, waits, tells how it ended, and,
- * when its parent is gone by whatever way, kills what is left and removes every trace. All that needs
- * privileges happens in box_prepare() or in the keeper: afterwards the caller may confine itself.
+ * box_prepare() forks the keeper, a child that makes the read-only root (of a given folder, or of
+ * the host's /usr), the lock-down of the OCI config, the CA in the places where a box looks for it,
+ * and a writable workspace. After box_start() the keeper runs runc or crun, waits, tells how it
+ * ended, and, when its parent is gone by whatever way, kills what is left and removes every trace.
+ * All that needs privileges happens in box_prepare() or in the keeper: afterwards the caller may
+ * confine itself.
  *
- * Ownership   struct box_spec is borrowed for the call of box_prepare(); its netns stays the caller's,
- *             the keeper has one of its own. The standard descriptors of the moment of box_prepare()
- *             are the command's. box_free() ends the keeper.
- * Blocking    box_prepare() does file work (tens of milliseconds), box_free() waits for the keeper's
- *             removal. The others do not block.
+ * Ownership   struct box_spec is borrowed for the call of box_prepare(); its netns stays the
+ *             caller's, the keeper has one of its own. The standard descriptors of the moment of
+ *             box_prepare() are the command's. box_free() ends the keeper.
+ * Blocking    box_prepare() does file work (tens of milliseconds), box_free() waits for the
+ *             keeper's removal. The others do not block.
  * Failure     box_error() is one line for the operator: what is missing, what to install.
  * After confinement  send, recv, poll, close, wait4 on the keeper: nothing else.
  * Tests       tests/unit/sandbox/test_box.c, tests/e2e

@@ -1,12 +1,12 @@
 /* Theory of operation
  *
  * The certificate in a box: BOX_CA_BUNDLE is the roots that the box had anyway (its own image's, or
- * the host's where it has none) and Exeat's; BOX_CA_ONLY is Exeat's alone, for programs that add it to
- * roots of their own. The bundle is then mounted over each place where a program may look for the
- * system's roots, if that place exists. A folder of roots, where each is found by the hash of its
- * subject, gets a link of that name. Java has a store of its own kind, which is made of the same
- * roots. The files of an image are never written to: in a root with an
- * image everything here lands in the overlay's upper folder.
+ * the host's where it has none) and Exeat's; BOX_CA_ONLY is Exeat's alone, for programs that add it
+ * to roots of their own. The bundle is then mounted over each place where a program may look for
+ * the system's roots, if that place exists. A folder of roots, where each is found by the hash of
+ * its subject, gets a link of that name. Java has a store of its own kind, which is made of the
+ * same roots. The files of an image are never written to: in a root with an image everything here
+ * lands in the overlay's upper folder.
  */
 #include "sandbox/host_root.h"
 

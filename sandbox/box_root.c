@@ -7,13 +7,14 @@
  *   upper/      what Exeat adds: mount points, resolv.conf, certificates
  *   work/       the overlay's own
  *
- * Everything is mounted in the keeper's own mount namespace: no other process sees it, and the kernel
- * takes it away with the last process of the box, however that ended.
+ * Everything is mounted in the keeper's own mount namespace: no other process sees it, and the
+ * kernel takes it away with the last process of the box, however that ended.
  *
- * Whose files are the box's? A workspace that belongs to a user: the box's user is that user outside.
- * One that belongs to root: the box's user is a number that nobody has, and the workspace is mounted
- * with a map of owners, under which root's files are that number's and the other way round. So root
- * itself is never in a box. (Where that leaves an owner's setuid bits, seccomp_profile.c says.)
+ * Whose files are the box's? A workspace that belongs to a user: the box's user is that user
+ * outside. One that belongs to root: the box's user is a number that nobody has, and the workspace
+ * is mounted with a map of owners, under which root's files are that number's and the other way
+ * round. So root itself is never in a box. (Where that leaves an owner's setuid bits,
+ * seccomp_profile.c says.)
  */
 #include "sandbox/box_root.h"
 
@@ -118,8 +119,8 @@ static struct box_numbers free_numbers(void)
 	return (struct box_numbers){ .root = root, .uid = root + 1, .gid = root + 1 };
 }
 
-/* A file of the workspace that is a mount cannot be removed or moved, and neither can the folders above
- * it, once they are: so that its name stays its own. */
+/* A file of the workspace that is a mount cannot be removed or moved, and neither can the folders
+ * above it, once they are: so that its name stays its own. */
 static enum err keep_file(int root, const char *workspace, char *file, struct tree_view view)
 {
 	size_t n = strlen(workspace);
@@ -229,7 +230,8 @@ static enum err fill_given(int root, const struct box_spec *spec, const char **w
 	return e;
 }
 
-static enum err fill_root(int bundle, const char *path, const struct box_spec *spec, const char **what)
+static enum err fill_root(int bundle, const char *path, const struct box_spec *spec,
+			  const char **what)
 {
 	int root = -1;
 	enum err e = tree_folder(bundle, "root", NULL);

@@ -1,7 +1,7 @@
 /* sandbox/box_root.h - puts a box's root together, in a mount namespace that goes with its maker
  *
- * Ownership   the caller's mount namespace, which must be private, holds all mounts; nothing is to be
- *             undone but the namespace to be left. @spec is borrowed.
+ * Ownership   the caller's mount namespace, which must be private, holds all mounts; nothing is to
+ *             be undone but the namespace to be left. @spec is borrowed.
  * Blocking    file work.
  * Failure     ERR_SYSTEM with errno; *what says which step, as a text for the operator.
  * Tests       tests/unit/sandbox/test_box.c

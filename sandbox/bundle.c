@@ -182,7 +182,8 @@ static void put_mapping(struct json *j, uint32_t inside, uint32_t outside)
 }
 
 /* Two numbers exist in a box: its user's, and a root that owns nothing (runtimes want one). */
-static void put_mappings(struct json *j, const char *key, uint32_t root, uint32_t inside, uint32_t outside)
+static void put_mappings(struct json *j, const char *key, uint32_t root, uint32_t inside,
+			 uint32_t outside)
 {
 	json_key(j, key);
 	json_array(j);

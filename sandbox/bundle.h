@@ -1,7 +1,7 @@
 /* sandbox/bundle.h - the OCI bundle's config.json: the lock-down, written down
  *
- * One place that says what a box may do (OCI runtime specification 1.0). seccomp_profile.c holds the
- * list of refused system calls, bundle.c everything else.
+ * One place that says what a box may do (OCI runtime specification 1.0). seccomp_profile.c holds
+ * the list of refused system calls, bundle.c everything else.
  *
  * Ownership   all arguments are borrowed for the call.
  * Blocking    never: writes into a buffer.

@@ -1,12 +1,13 @@
 /* sandbox/cgroup.h - which limits this machine's cgroups can hold, and the removal of a box's
  *
- * Runtimes make a box's cgroup, and remove it; one that was killed while it started a box left it, and
- * no record of it.
+ * Runtimes make a box's cgroup, and remove it; one that was killed while it started a box left it,
+ * and no record of it.
  *
  * Ownership   arguments are borrowed for the call.
  * Blocking    cgroup_remove() waits for killed processes to go, CGROUP_WAIT_MS at most.
  * Failure     ERR_SYSTEM with errno: what could not be removed.
- * Limits      both layouts: one tree (v2), and a tree for each controller one level down (v1, hybrid).
+ * Limits      both layouts: one tree (v2), and a tree for each controller one level down (v1,
+ *             hybrid).
  * Tests       tests/unit/sandbox/test_cgroup.c, tests/e2e/test_box.py
  */
 #ifndef SANDBOX_CGROUP_H

@@ -297,7 +297,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX || c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
+	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX ||
+	    c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
 		p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 0);

@@ -54,11 +54,15 @@ struct plan {
 
 static const struct plan plans[ROLE_COUNT] = {
 	[ROLE_SUPERVISOR] = { .keeps_host = true },
-	[ROLE_WORKER]     = { .own_network = true, .descriptors = MANY_DESCRIPTORS, .locked = SECRET_MEMORY },
-	[ROLE_DIALER]     = { .descriptors = MANY_DESCRIPTORS },
-	[ROLE_BROKER]     = { .own_network = true, .descriptors = SOME_DESCRIPTORS, .locked = SECRET_MEMORY },
-	[ROLE_RECORDER]   = { .own_network = true, .descriptors = SOME_DESCRIPTORS },
-	[ROLE_READER]     = { .own_network = true, .descriptors = FEW_DESCRIPTORS },
+	[ROLE_WORKER] = { .own_network = true,
+			  .descriptors = MANY_DESCRIPTORS,
+			  .locked = SECRET_MEMORY },
+	[ROLE_DIALER] = { .descriptors = MANY_DESCRIPTORS },
+	[ROLE_BROKER] = { .own_network = true,
+			  .descriptors = SOME_DESCRIPTORS,
+			  .locked = SECRET_MEMORY },
+	[ROLE_RECORDER] = { .own_network = true, .descriptors = SOME_DESCRIPTORS },
+	[ROLE_READER] = { .own_network = true, .descriptors = FEW_DESCRIPTORS },
 };
 
 /* ---- limits ---- */

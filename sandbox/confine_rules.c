@@ -7,8 +7,8 @@
  *
  * MSG_FASTOPEN would make a send into a connect. setsockopt() is by level and option, since some
  * options are powers (SO_BINDTODEVICE, SO_MARK, TCP_ULP, IP_TRANSPARENT, TCP_FASTOPEN_CONNECT).
- * O_NONBLOCK can be set and not cleared, and FIONBIO is no way round it: the flag belongs to what two
- * roles share (an eventfd of a ring), and who clears it would make the other one wait.
+ * O_NONBLOCK can be set and not cleared, and FIONBIO is no way round it: the flag belongs to what
+ * two roles share (an eventfd of a ring), and who clears it would make the other one wait.
  */
 #include "sandbox/confine_rules.h"
 

@@ -1,21 +1,21 @@
 /* Theory of operation
  *
- * The first process of a box: static, since the libraries there may be anyone's. It runs the command
- * as its one child (its arguments are in a file, each with its NUL: so every byte of them arrives),
- * hands on the signals it gets, collects whoever dies in the box, and ends as the child ended: its exit
- * status, or 128 and the number of the signal. When it ends, the kernel ends everything else in the
- * box.
+ * The first process of a box: static, since the libraries there may be anyone's. It runs the
+ * command as its one child (its arguments are in a file, each with its NUL: so every byte of them
+ * arrives), hands on the signals it gets, collects whoever dies in the box, and ends as the child
+ * ended: its exit status, or 128 and the number of the signal. When it ends, the kernel ends
+ * everything else in the box.
  *
  * Descriptor 3 is a pipe that nobody writes to. Its end means that the keeper outside is gone, by
  * whatever way: the box ends with it.
  *
  * With a terminal the child is made its foreground process group, so that Ctrl-C is the child's and
- * not init's. There is no shell above the child that could wake it once stopped: a stop is undone at
- * once.
+ * not init's. There is no shell above the child that could wake it once stopped: a stop is undone
+ * at once.
  *
- * A signal that a terminal would give to the whole foreground group goes to the child's group; others
- * to the child alone. The child runs as the same user: init is made not dumpable, so that it cannot
- * be traced.
+ * A signal that a terminal would give to the whole foreground group goes to the child's group;
+ * others to the child alone. The child runs as the same user: init is made not dumpable, so that it
+ * cannot be traced.
  */
 #include <errno.h>
 #include <fcntl.h>

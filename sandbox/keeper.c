@@ -4,20 +4,20 @@
  *
  *   parent --START, SIGNAL--> keeper --fork/exec--> runc run --> exeat-init --> command
  *
- * Without a terminal the runtime leaves once the box runs, and exeat-init becomes the keeper's child
- * (which is a subreaper).
+ * Without a terminal the runtime leaves once the box runs, and exeat-init becomes the keeper's
+ * child (which is a subreaper).
  *
  * Its mount namespace is its own, so that the box's mounts are nobody else's. The runtime's state
- * lies outside of it, in KEEPER_FOLDER/<id>/state, so that a later run of Exeat can kill and remove a
- * box whose keeper was killed. (The box itself is ended by then: exeat-init watches a pipe whose other
- * end only the keeper holds.) Sooner than that comes the heir: a child that the keeper makes first, that
- * waits for its end, and removes what a killed keeper has left. It holds the keeper's end of the
- * channel, too: the parent sees the end when all is removed.
+ * lies outside of it, in KEEPER_FOLDER/<id>/state, so that a later run of Exeat can kill and remove
+ * a box whose keeper was killed. (The box itself is ended by then: exeat-init watches a pipe whose
+ * other end only the keeper holds.) Sooner than that comes the heir: a child that the keeper makes
+ * first, that waits for its end, and removes what a killed keeper has left. It holds the keeper's
+ * end of the channel, too: the parent sees the end when all is removed.
  *
- * Signals: the keeper ignores those that end a process, and forwards what its parent says. Without a
- * terminal it stands in a process group of its own, so that Ctrl-C reaches the command once, through
- * the parent. With one it must stay in the foreground group, since the runtime sets the terminal to
- * raw mode; there Ctrl-C is a byte that goes to the box's own terminal.
+ * Signals: the keeper ignores those that end a process, and forwards what its parent says. Without
+ * a terminal it stands in a process group of its own, so that Ctrl-C reaches the command once,
+ * through the parent. With one it must stay in the foreground group, since the runtime sets the
+ * terminal to raw mode; there Ctrl-C is a byte that goes to the box's own terminal.
  *
  * The runtime joins the network namespace by /proc/<keeper>/fd/<n>: no name is left anywhere.
  */
@@ -314,8 +314,9 @@ static pid_t box_pid(const struct keeper *k)
 	return pid;
 }
 
-/* Does the box's init take @sig: has it blocked it, to read it from its signalfd? Until then the kernel drops it: the
- * first process of a namespace is sent nothing that would end it by default (pid_namespaces(7)). */
+/* Does the box's init take @sig: has it blocked it, to read it from its signalfd? Until then the
+ * kernel drops it: the first process of a namespace is sent nothing that would end it by default
+ * (pid_namespaces(7)). */
 static bool init_takes(pid_t init, int sig)
 {
 	char path[64], line[128], name[32] = "";
@@ -360,8 +361,8 @@ static void hand_on_held(struct keeper *k)
 			hand_on(k, sig);
 }
 
-/* The status of what runs once it has ended, else -1. A runtime that has started the box and left is
- * no end: the box's init is our child then. */
+/* The status of what runs once it has ended, else -1. A runtime that has started the box and left
+ * is no end: the box's init is our child then. */
 static int status_of_running(struct keeper *k)
 {
 	struct signalfd_siginfo info;

@@ -1,11 +1,12 @@
 /* sandbox/keeper.h - the child that runs a box and outlives whatever happens to its parent
  *
- * keeper_start() forks it, before the parent gives up its privileges. It makes the box's root, tells
- * that it is ready, runs the runtime when told to, hands on signals, and tells how it ended after it
- * has removed everything. The end of the channel (however the parent ended) means: kill and remove.
+ * keeper_start() forks it, before the parent gives up its privileges. It makes the box's root,
+ * tells that it is ready, runs the runtime when told to, hands on signals, and tells how it ended
+ * after it has removed everything. The end of the channel (however the parent ended) means: kill
+ * and remove.
  *
- * Ownership   the keeper has its copies of @job's descriptors; the parent closes its own of @channel
- *             and @folder.
+ * Ownership   the keeper has its copies of @job's descriptors; the parent closes its own of
+ *             @channel and @folder.
  * Blocking    keeper_start() does not; keeper_remove() waits for the runtime's own removal.
  * Failure     ERR_SYSTEM with errno. What goes wrong inside comes as KEEPER_FAILED with a text.
  * Tests       tests/unit/sandbox/test_box.c
@@ -19,11 +20,11 @@
 #define KEEPER_TEXT_MAX 240
 
 enum keeper_kind {
-	KEEPER_READY = 1,	/* to the parent: the root is made */
-	KEEPER_FAILED,		/* to the parent: text says why; it has removed everything and is gone */
-	KEEPER_ENDED,		/* to the parent: value is the status; as above */
-	KEEPER_START,		/* to the keeper */
-	KEEPER_SIGNAL,		/* to the keeper: value is the signal */
+	KEEPER_READY = 1, /* to the parent: the root is made */
+	KEEPER_FAILED, /* to the parent: text says why; it has removed everything and is gone */
+	KEEPER_ENDED, /* to the parent: value is the status; as above */
+	KEEPER_START, /* to the keeper */
+	KEEPER_SIGNAL, /* to the keeper: value is the signal */
 };
 
 struct keeper_message {

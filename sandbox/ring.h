@@ -39,8 +39,8 @@ void ring_close(struct ring *r);
 
 /* ---- the writer ---- */
 must_use enum err ring_write(struct ring *r, struct str record);
-/* The end of what has its begin in the log or in the ring: taken while the log cannot be written, too,
- * so that it is there when it can be again. */
+/* The end of what has its begin in the log or in the ring: taken while the log cannot be written,
+ * too, so that it is there when it can be again. */
 must_use enum err ring_write_end(struct ring *r, struct str record);
 /* Can a record of @n bytes be written now, and does the recorder keep up? */
 bool ring_has_room(const struct ring *r, size_t n);

@@ -1,31 +1,29 @@
 /* Theory of operation
  *
- * Goal: what a box sends is steered to its worker, refused so that it sees it, or dropped because the
- * sender is forged. Nothing here lets anything out: the gateway has no uplink (wire.h), so that with
- * every rule gone a box loses the network.
+ * Goal: what a box sends is steered to its worker, refused so that it sees it, or dropped because
+ * the sender is forged. Nothing here lets anything out: the gateway has no uplink (wire.h), so that
+ * with every rule gone a box loses the network.
  *
  * One chain at prerouting, mangle priority, in this order:
  *
  *   loopback                      accept   the kernel's own RST and ICMP
- *   forged source                 drop     the reverse route does not lead back to this veth. A refusal
+ *   forged source drop the reverse route does not lead back to this veth. A refusal
  *                                          would go to whoever's address it is
  *   port 53, destination local    accept   the worker's sockets on 0.0.0.0:53 of this veth: every
  *                                          address but the boxes' own is local
  *   a transparent connection      accept   what was steered once stays steered
  *   in the set                    tproxy   interface . address . port
- *   everything else               log      per box: an interface's chain with its rate and its group
- *   TCP                           RST      (an ICMP error is noticed after a second only)
- *   echo to the gateway's address accept
- *   UDP                           port unreachable
- *   the rest                      administratively prohibited
+ *   everything else log per box: an interface's chain with its rate and its group TCP RST (an ICMP
+ *   error is noticed after a second only) echo to the gateway's address accept UDP port unreachable
+ *   the rest administratively prohibited
  *
  * Two sets: "admitted" (interface name . IPv4 . port), and the map "refusals" from interface name to
- * a chain of one rule (limit, log). A box adds elements and that chain. The chain is its own because
- * one netlink socket only may bind a log group, and because one box's refusals must not use up
- * another's rate.
+ * a chain of one rule (limit, log). A box adds elements and that chain. The chain is its own
+ * because one netlink socket only may bind a log group, and because one box's refusals must not use
+ * up another's rate.
  *
- * The table is of the inet family, so that an IPv6 packet meets the refusals, too. None should come:
- * IPv6 is off at both ends of each veth, which also keeps neighbour discovery out of the log.
+ * The table is of the inet family, so that an IPv6 packet meets the refusals, too. None should
+ * come: IPv6 is off at both ends of each veth, which also keeps neighbour discovery out of the log.
  */
 #include "sandbox/rules.h"
 
@@ -370,8 +368,9 @@ static bool chain_message(struct netlink *n, uint8_t type, const char *name, boo
 		nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, NF_IP_PRI_MANGLE);
 		nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, "filter");
 	}
-	nftnl_chain_nlmsg_build_payload(message(n, type, type == NFT_MSG_NEWCHAIN ? NLM_F_CREATE : 0,
-						"nf_tables: chain"), c);
+	nftnl_chain_nlmsg_build_payload(
+		message(n, type, type == NFT_MSG_NEWCHAIN ? NLM_F_CREATE : 0, "nf_tables: chain"),
+		c);
 	nftnl_chain_free(c);
 	return true;
 }
@@ -584,8 +583,8 @@ static enum err change_admitted(struct netlink *nft, uint8_t type, const char *i
 	return commit(nft, built, why);
 }
 
-enum err rules_admit(struct netlink *nft, const char *ifname, const struct rules_pair *pairs, size_t n,
-		     struct wire_error *why)
+enum err rules_admit(struct netlink *nft, const char *ifname, const struct rules_pair *pairs,
+		     size_t n, struct wire_error *why)
 {
 	return change_admitted(nft, NFT_MSG_NEWSETELEM, ifname, pairs, n, why);
 }

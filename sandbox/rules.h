@@ -1,6 +1,7 @@
 /* sandbox/rules.h - the gateway's nf_tables ruleset: fixed, a box adds elements to it
  *
- * Each call is one transaction: all of it or nothing. rules.c says which rules stand in which order.
+ * Each call is one transaction: all of it or nothing. rules.c says which rules stand in which
+ * order.
  *
  * Ownership   all arguments are borrowed for the call.
  * Blocking    as netlink.h.
@@ -28,8 +29,8 @@ must_use enum err rules_install(struct netlink *nft, struct wire_error *why);
 must_use enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
 				struct wire_error *why);
 must_use enum err rules_remove_box(struct netlink *nft, const char *ifname, struct wire_error *why);
-must_use enum err rules_admit(struct netlink *nft, const char *ifname, const struct rules_pair *pairs,
-			      size_t n, struct wire_error *why);
+must_use enum err rules_admit(struct netlink *nft, const char *ifname,
+			      const struct rules_pair *pairs, size_t n, struct wire_error *why);
 must_use enum err rules_withdraw(struct netlink *nft, const char *ifname,
 				 const struct rules_pair *pairs, size_t n, struct wire_error *why);
 

@@ -9,8 +9,8 @@
  *   - kernel objects without a namespace: keys, BPF, perf, modules, kexec, swap, quota, clocks
  *   - io_uring: does what the filter refuses, unseen by it
  *   - sockets of other families than unix, IPv4, IPv6 and netlink: vsock reaches the hypervisor
- *     whatever the network namespace says. Of these families, protocols that lead nowhere here, and for
- *     which the kernel would load a module
+ *     whatever the network namespace says. Of these families, protocols that lead nowhere here, and
+ *     for which the kernel would load a module
  *   - setuid and setgid bits: a workspace lies on the host's disk, where they would count
  *   - putting characters into a terminal's input
  *
@@ -171,7 +171,8 @@ static void put_protocols(struct json *j)
 	for (size_t i = 0; i < sizeof(tunnels) / sizeof(*tunnels); i++)
 		put_one(j, "socket", EPROTONOSUPPORT, low_half_is(2, tunnels[i]));
 	for (uint32_t protocol = 0; protocol < NETLINK_PROTOCOLS; protocol++) {
-		const struct condition c[] = { low_half_is(0, FAMILY_NETLINK), low_half_is(2, protocol) };
+		const struct condition c[] = { low_half_is(0, FAMILY_NETLINK),
+					       low_half_is(2, protocol) };
 
 		if (!is_read_by_programs(protocol))
 			put_rule(j, names, EPROTONOSUPPORT, c, 2);

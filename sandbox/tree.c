@@ -135,7 +135,8 @@ enum err tree_file(int root, const char *path, struct str content, unsigned mode
 		return e;
 	e = clear_place(parent, name);
 	if (e == OK)
-		fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    mode);
 	if (fd < 0 || fchmod(fd, mode) < 0)
 		e = ERR_SYSTEM;
 	if (e == OK)

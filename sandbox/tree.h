@@ -1,7 +1,7 @@
 /* sandbox/tree.h - makes files and mounts below a root that may be anyone's
  *
- * A box's root can be a folder full of links that somebody else laid out. Every path here is resolved
- * as the box would resolve it (openat2, RESOLVE_IN_ROOT): no link leads out of it.
+ * A box's root can be a folder full of links that somebody else laid out. Every path here is
+ * resolved as the box would resolve it (openat2, RESOLVE_IN_ROOT): no link leads out of it.
  *
  * Ownership   returned descriptors are the caller's. Mounts live in the caller's mount namespace.
  * Blocking    file work.

@@ -9,11 +9,11 @@
  * exactly one address, which makes the check for forged sources exact.
  *
  * A namespace is made by unshare(), kept as a descriptor, and left by setns(). Two netlink sockets
- * stay open in the gateway namespace (a socket belongs to the namespace that it was made in), so that
- * admitting an address moves nobody.
+ * stay open in the gateway namespace (a socket belongs to the namespace that it was made in), so
+ * that admitting an address moves nobody.
  *
- * The gateway's end of a veth is up before the box's: otherwise the box's first SYN may be lost, and
- * is sent again a second later only.
+ * The gateway's end of a veth is up before the box's: otherwise the box's first SYN may be lost,
+ * and is sent again a second later only.
  */
 #include "sandbox/wire.h"
 
@@ -165,8 +165,8 @@ static void add_link_up(struct netlink *n, uint32_t index, const char *what)
 	m->ifi_flags = m->ifi_change = IFF_UP;
 }
 
-static void add_address(struct netlink *n, uint32_t index, uint32_t local, uint32_t peer, uint8_t bits,
-			const char *what)
+static void add_address(struct netlink *n, uint32_t index, uint32_t local, uint32_t peer,
+			uint8_t bits, const char *what)
 {
 	struct nlmsghdr *h = netlink_message(n, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, what);
 	struct ifaddrmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
@@ -357,7 +357,8 @@ static enum err open_socket(const struct wire_box *b, int type, uint16_t port, i
 	*out = fd;
 	if (fd < 0)
 		return failed(why, "worker's socket");
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, b->ifname, (socklen_t)strlen(b->ifname)) < 0)
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, b->ifname, (socklen_t)strlen(b->ifname)) <
+	    0)
 		return failed(why, "worker's socket: bind to the veth");
 	if (!set_one(fd, SOL_SOCKET, SO_REUSEADDR) ||
 	    (transparent && !set_one(fd, SOL_IP, IP_TRANSPARENT)) ||
@@ -372,8 +373,8 @@ static enum err open_socket(const struct wire_box *b, int type, uint16_t port, i
 
 static struct nlmsghdr *nflog_config(struct netlink *n, uint16_t group, const char *what)
 {
-	struct nlmsghdr *h = netlink_nf_message(n, NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG, AF_UNSPEC, 0,
-						what);
+	struct nlmsghdr *h =
+		netlink_nf_message(n, NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG, AF_UNSPEC, 0, what);
 	struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
 
 	g->res_id = htons(group);
@@ -450,7 +451,9 @@ static enum err number_box(uint32_t index, const struct addr_range *pool, struct
 enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
 		       struct wire_box *out, struct wire_error *why)
 {
-	struct wire_box b = { .netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1 };
+	struct wire_box b = {
+		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
+	};
 	uint16_t group = (uint16_t)(WIRE_NFLOG_GROUP + index);
 	struct netlink *box_route = NULL;
 	enum err e = number_box(index, link_pool, &b, why);
@@ -560,7 +563,8 @@ enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t a
 		return e;
 	for (size_t i = 0; i < n; i++)
 		if (!is_admitted(a, address, ports[i]))
-			a->pairs[a->n++] = (struct rules_pair){ .address = address, .port = ports[i] };
+			a->pairs[a->n++] =
+				(struct rules_pair){ .address = address, .port = ports[i] };
 	if (a->n == before)
 		return OK;
 	e = rules_admit(g->nft, b->ifname, a->pairs + before, a->n - before, why);

@@ -6,14 +6,15 @@
  * rtnetlink and nf_tables messages; no ip or nft process.
  *
  * Ownership   namespaces are held by descriptor only: when the last holder is gone the kernel takes
- *             them away, so that nothing can be left behind. wire_*_close() releases what was opened;
- *             descriptors that were handed out are the caller's.
+ *             them away, so that nothing can be left behind. wire_*_close() releases what was
+ *             opened; descriptors that were handed out are the caller's.
  * Blocking    waits for netlink's acknowledgements (micro- to milliseconds).
- * Failure     ERR_SYSTEM with errno, and @what names the step for the operator. A thread that cannot
- *             be moved back to its own namespace aborts the process.
+ * Failure     ERR_SYSTEM with errno, and @what names the step for the operator. A thread that
+ *             cannot be moved back to its own namespace aborts the process.
  * Limits      WIRE_BOXES_MAX boxes, WIRE_ADMIT_MAX pairs of address and port a box (ERR_FULL).
  * After confinement  wire_admit(), wire_box_close() and wire_gateway_close() need CAP_NET_ADMIN and
- *             sendto, recvfrom, close. wire_*_open() need CAP_SYS_ADMIN, setns, unshare and /proc, too.
+ *             sendto, recvfrom, close. wire_*_open() need CAP_SYS_ADMIN, setns, unshare and /proc,
+ *             too.
  * Thread      setns() moves the calling thread for a moment and back: single-threaded use.
  * Tests       tests/unit/sandbox/test_wire.c (root), tests/e2e
  */
@@ -54,12 +55,13 @@ void wire_gateway_close(struct wire_gateway *g);
 int wire_gateway_netns(const struct wire_gateway *g);
 
 /* @link_pool gives the /30 number @index. */
-must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
-				struct wire_box *out, struct wire_error *why);
+must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index,
+				const struct addr_range *link_pool, struct wire_box *out,
+				struct wire_error *why);
 /* Closes the descriptors that are not -1 and removes the veth. */
 void wire_box_close(struct wire_gateway *g, struct wire_box *b);
-/* Closes the descriptors alone: for the last box, whose gateway is closed next. (Removing a veth waits
- * for all processors, tens of milliseconds.) */
+/* Closes the descriptors alone: for the last box, whose gateway is closed next. (Removing a veth
+ * waits for all processors, tens of milliseconds.) */
 void wire_box_release(struct wire_box *b);
 
 /* Admits (the box's interface, address, each port), in one transaction, acknowledged when it

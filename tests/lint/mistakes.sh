@@ -35,7 +35,7 @@ ban '\b(assert_true\((1|true)\)|assert_false\((0|false)\)|assert_(int_equal|stri
 # A line is read in one look: 100 columns, tabs of eight. A text that people see is not broken, so that
 # it can be searched for, and a row of a table stays a row.
 wide=$(awk 'function width(s, i, n) { n = 0; for (i = 1; i <= length(s); i++) n += substr(s, i, 1) == "\t" ? 8 - n % 8 : 1; return n }
-	length($0) > 60 && width($0) > 100 && !/"/ && !/^\t*(X\(|[A-Z_0-9]+\(|\{|\[|\.)/ { print FILENAME ":" FNR ": " width($0) " columns" }' conf/*.[ch] policy/*.[ch] broker/*.[ch])
+	length($0) > 60 && width($0) > 100 && !/"/ && !/^\t*(X\(|[A-Z_0-9]+\(|\{|\[|\.)/ { print FILENAME ":" FNR ": " width($0) " columns" }' $all)
 [ -z "$wide" ] || { echo "$wide"; rc=1; }
 
 # Sizes: a function over 80 lines or a file over 800 has more than one duty.
