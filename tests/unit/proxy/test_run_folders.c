@@ -32,8 +32,7 @@ static int set_up(void **state)
 	assert_int_equal(mkdir(work, 0700), 0);
 	touch(log_inside);
 	touch(log_outside);
-	/* What is refused is told on stderr, by intention. */
-	return freopen("/dev/null", "we", stderr) ? 0 : -1;
+	return 0;
 }
 
 static int tear_down(void **state)
