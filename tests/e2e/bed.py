@@ -207,8 +207,12 @@ class Run:
 
     def records(self, kind=None, **fields):
         found = []
+        if not os.path.exists(self.log_path):
+            return found
         with open(self.log_path, encoding="utf-8") as f:
             for line in f:
+                if not line.endswith("\n"):
+                    break   # it is being written
                 record = json.loads(line)
                 if (kind is None or record["kind"] == kind) and \
                         all(record.get(k) == v for k, v in fields.items()):

@@ -152,10 +152,12 @@ def a_client_that_closes_is_on_record_at_once_and_leaves_no_descriptor(bed):
     b.wait_until("200 more", lambda: len(run.records("connection", phase="close")) >= 201, 60)
     b.check(_descriptors(worker) <= before, "no descriptor is left behind", before, _descriptors(worker))
     run.wait()
-    opened = {r["connection"]: r for r in run.records("connection", phase="open")}
-    for r in run.records("connection", phase="close"):
-        b.check(_seconds(r) - _seconds(opened[r["connection"]]) < 1.5 and "closed" in r["ended"],
-                "closed when the client did", opened[r["connection"]], r)
+    live = most = 0
+    for r in run.records("connection"):
+        live += 1 if r["phase"] == "open" else -1
+        most = max(most, live)
+        b.check(r["phase"] == "open" or "closed" in r["ended"], "closed when the client did", r)
+    b.check(most <= 20, "each is over before many others have come", most)
     b.check("bad" not in run.out, "every one was served", run.out, run.err)
     run.verify()
 
