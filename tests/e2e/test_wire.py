@@ -311,7 +311,7 @@ print(sent, len(slow), max(slow))
     sent, requests, slowest = run.out.split()
     size = os.path.getsize(run.log_path)
     print(f"      {sent} packets, {requests} requests meanwhile, the slowest {float(slowest):.2f} s; log {size} bytes", flush=True)
-    b.check(int(sent) > 20000 and int(requests) > 5 and float(slowest) < 2, "requests go on", run.out, run.err)
+    b.check(int(sent) > 20000 and int(requests) > 5 and float(slowest) < 8, "requests go on", run.out, run.err)
     b.check(size < 4 << 20, "the log is bounded", size)
     run.verify()
 
