@@ -24,6 +24,9 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 EXEAT = os.environ.get("EXEAT", "build/debug/exeat")
+# AddressSanitizer keeps what was freed, and turns a fault into an exit: memory is measured, and deaths
+# are told by signal, on the build without it.
+SANITIZED = "asan" in EXEAT
 WAIT = 20.0  # seconds that anything waited for may take
 
 

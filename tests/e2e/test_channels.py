@@ -109,7 +109,7 @@ def answers_that_are_not_read_end_the_run_and_cost_no_memory(bed):
     for target in ("supervisor", "dialer", "broker"):
         run, took, most = _attack(bed, target, "unread", timeout=120)
         b.check(run.status == 125, f"{target}: the run ends", run.status, run.err)
-        b.check(all(kib < GROWTH_MAX for kib in most.values()), f"{target}: nobody grows", most)
+        b.check(b.SANITIZED or all(kib < GROWTH_MAX for kib in most.values()), f"{target}: nobody grows", most)
         lost = run.records("worker_lost")
         b.check([r["role"] for r in lost] == ["worker"], f"{target}: on record", lost, run.err)
 
@@ -133,7 +133,7 @@ def leases_tickets_and_dials_are_bounded(bed):
     run, _, most = _attack(bed, "supervisor", "leases", command="sleep 20", timeout=120)
     b.check("leases given: " in run.err, "it went through", run.err)
     b.check(int(run.err.split("leases given: ")[1].split()[0]) <= 4096, "a table of 4,096", run.err)
-    b.check(all(kib < GROWTH_MAX for kib in most.values()), "nobody grows", most)
+    b.check(b.SANITIZED or all(kib < GROWTH_MAX for kib in most.values()), "nobody grows", most)
     run, _, most = _attack(bed, "broker", "guesses", command="sleep 5", timeout=120)
     b.check("grants given: 0\n" in run.err, "no guess is a ticket", run.err)
     run, _, most = _attack(bed, "dialer", "probes", command="sleep 5", timeout=120)

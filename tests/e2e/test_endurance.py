@@ -244,7 +244,7 @@ print("worst", worst < 8, worst)
         time.sleep(0.1)
     run.wait()
     b.check("worst True" in run.out and "bad" not in run.out, "others are served at once", run.out, run.err)
-    limit = 32 if "asan" not in b.EXEAT else 256
+    limit = 32 if not b.SANITIZED else 256
     b.check(max(peak) - first < limit * 1024, "memory is bounded", first, max(peak))
     b.check(bed.origin.sent < 20_000_000, "the origin is held back", bed.origin.sent)
 
@@ -306,7 +306,7 @@ for path in paths:
     for path, code, *rest in lines:
         begun = path in ("/endless-extension", "/endless-size", "/endless-trailers")
         b.check(code in (("200", "none") if begun else ("502",)) and rest == ["True"] * 3, f"{path}: refused in words, or broken off", code, rest)
-    b.check(peak - first < (32 if "asan" not in b.EXEAT else 256) * 1024, "memory is bounded", first, peak)
+    b.check(peak - first < (32 if not b.SANITIZED else 256) * 1024, "memory is bounded", first, peak)
     ends = run.records("request", phase="end")
     b.check(len(ends) == len(paths) and all(r.get("proxy_error") for r in ends), "each on record with its reason", ends)
 
@@ -324,7 +324,7 @@ s = connect(); ask(s, more=b"connection: close\r\n"); print(status(read_to_end(s
     b.wait_until("the end of the body", lambda: run.records("request", path="/endless-body", phase="end"), 30)
     after = _memory_kib(worker)
     run.wait()
-    b.check(run.out.strip() == "200" and after - first < (16 if "asan" not in b.EXEAT else 128) * 1024, "bounded", run.out, first, after)
+    b.check(run.out.strip() == "200" and after - first < (16 if not b.SANITIZED else 128) * 1024, "bounded", run.out, first, after)
     b.check(bed.origin.sent < 20_000_000, "the origin was held back", bed.origin.sent)
 
 

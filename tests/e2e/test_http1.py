@@ -200,7 +200,7 @@ def a_hundred_megabytes_pass_in_bounded_memory(bed):
     stop.set()
     thread.join()
     b.check(run.out.startswith("100000000 "), "all of it", run.out, run.err)
-    limit = 64 if "asan" not in b.EXEAT else 512
+    limit = 64 if not b.SANITIZED else 512
     b.check(0 < peak[0] < limit * 1024, f"the worker stays under {limit} MiB", peak[0])
 
 

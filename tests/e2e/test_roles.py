@@ -149,7 +149,7 @@ def requests_leave_no_descriptor_and_no_memory_behind(bed):
     for role, pid in _each(run, (*ROLES, "supervisor")):
         (rss, pss), (rss_after, pss_after) = idle[pid], _cost(pid)
         print(f"      {role:10} rss {rss} -> {rss_after} KiB, pss {pss} -> {pss_after} KiB")
-        b.check(rss_after - rss < 3072, f"{role} does not grow with the number of requests", rss, rss_after)
+        b.check(b.SANITIZED or rss_after - rss < 3072, f"{role} does not grow with the number of requests", rss, rss_after)
     _finish(run)
     b.check(len(run.records("request", verdict="allow")) == 2100, "and each is on record")
 
