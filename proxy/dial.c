@@ -120,6 +120,10 @@ static void tell_failure(struct dial *d, const struct addr *a, int error)
 		d->refused++;
 		tell(d, a, "connection refused");
 		break;
+	case ECONNRESET:	/* taken and ended at once: no more than a refusal */
+		d->refused++;
+		tell(d, a, "connection reset");
+		break;
 	case ETIMEDOUT:
 		d->timed_out++;
 		tell(d, a, "timed out");
