@@ -27,6 +27,19 @@ enum err put_policy_load(struct ring *ring, const struct run_spec *spec, struct 
 	return record_commit(&r, ring);
 }
 
+enum err put_policy_reject(struct ring *ring, const struct run_spec *spec)
+{
+	struct record r;
+
+	record_begin(&r, RECORD_policy_reject);
+	record_str(&r, REC_sandbox, str_of(spec->name));
+	record_str(&r, REC_file, str_of(spec->policy_file));
+	if (spec->rejected.n == 0)
+		record_str(&r, REC_reason, STR("could not be read"));
+	record_str(&r, REC_diagnostics, spec->rejected);
+	return record_commit(&r, ring);
+}
+
 enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec, struct str digest,
 			   const char *isolation)
 {

@@ -17,6 +17,8 @@
 must_use enum err put_start(struct ring *ring, const struct run_spec *spec);
 must_use enum err put_policy_load(struct ring *ring, const struct run_spec *spec,
 				  struct str digest);
+/* One that does not load. */
+must_use enum err put_policy_reject(struct ring *ring, const struct run_spec *spec);
 must_use enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec,
 				    struct str digest, const char *isolation);
 /* @status as a shell tells it. */

@@ -318,9 +318,11 @@ static void release(struct supervisor *s)
 static bool start_all(struct supervisor *s)
 {
 	if (spawn_find_programs(s->programs, sizeof(s->programs)) != OK) {
-		fprintf(stderr, "exeat: its programs (exeat-worker and others) are not beside it\n");
+		fprintf(stderr, "exeat: its other programs are neither beside it nor in ../libexec/exeat of it\n");
 		return false;
 	}
+	if (s->spec->policy < 0)
+		return stages_of_rejection(s);
 	if (policy_map(&s->spec->policy, 1, &s->policy) != OK) {
 		fprintf(stderr, "exeat: %s: the compiled policy is not valid\n", s->spec->policy_file);
 		return false;

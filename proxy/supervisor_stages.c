@@ -43,7 +43,8 @@ static bool stage_rings(struct supervisor *s)
 	return told("the audit log's rings", ring_open_writer(&own, &s->ring)) &&
 	       told("the first records", put_start(s->ring, s->spec)) &&
 	       told("the first records",
-		    put_policy_load(s->ring, s->spec, policy_digest(s->policy)));
+		    s->policy ? put_policy_load(s->ring, s->spec, policy_digest(s->policy))
+			      : put_policy_reject(s->ring, s->spec));
 }
 
 /* Roles take their time to load and to confine themselves: all that need nothing from each other
@@ -223,6 +224,12 @@ bool stages_before_box(struct supervisor *s)
 	return stage_rings(s) && spawn_recorders(s) && spawn_broker(s) && spawn_dialer(s) &&
 	       stage_recorders(s) && stage_dialer(s) && stage_broker(s) && stage_wire(s) &&
 	       stage_worker(s);
+}
+
+bool stages_of_rejection(struct supervisor *s)
+{
+	(void)(stage_rings(s) && spawn_recorders(s) && stage_recorders(s));
+	return false;
 }
 
 /* ---- the box ---- */

@@ -90,5 +90,7 @@ bool drain(struct supervisor *s);
 /* All stages but the last two: everything is there but the box, and the worker is getting ready. */
 bool stages_before_box(struct supervisor *s);
 bool stage_box(struct supervisor *s);
+/* The policy does not load: that goes on record. Always false, since nothing is to run. */
+bool stages_of_rejection(struct supervisor *s);
 
 #endif

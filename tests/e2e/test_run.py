@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -123,8 +124,8 @@ def wrong_input_is_one_clear_line(bed):
     policy = bed.write("ok.yaml", POLICY)
     told([], "--policy FILE is needed", 64)
     told(["--policy", policy], "no command", 64)
-    told(["--policy", "/no/such", "--", "true"], "/no/such", 125)
-    told(["--policy", bed.write("bad.yaml", POLICY.replace("allow:", "alow:")), "--", "true"],
+    told(["--policy", "/no/such", "--log", bed.path("no.jsonl"), "--", "true"], "/no/such", 125)
+    told(["--policy", bed.write("bad.yaml", POLICY.replace("allow:", "alow:")), "--log", bed.path("no.jsonl"), "--", "true"],
          'did you mean "allow"?', 125)
     told(["--policy", policy, "--workspace", "/no/such", "--", "true"], "no such folder", 125)
     told(["--policy", policy, "--log", "/proc/nope/x", "--", "true"], "audit log", 125)
@@ -135,6 +136,53 @@ def wrong_input_is_one_clear_line(bed):
         b.sh("mount", "--bind", "/dev/null", runtime)   # in this test's own mount namespace
     told(["--policy", policy, "--log", bed.path("no.jsonl"), "--", "true"], "apt-get install runc", 125)
     b.sh("umount", "/usr/sbin/runc")
+
+
+CAP_NET_ADMIN, CAP_KILL = 12, 5
+PR_CAPBSET_DROP = 24
+
+
+def a_machine_that_lacks_something_is_told_in_one_line(bed):
+    policy = bed.write("ok.yaml", POLICY)
+    def told(text, *before, **more):
+        done = subprocess.run([*before, b.EXEAT, "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+                              capture_output=True, text=True, check=False, **more)
+        b.check(done.returncode == 125 and text in done.stderr and done.stderr.count("\n") == 1, f"one line: {text}",
+                done.returncode, done.stderr)
+    def without(capability):
+        return lambda: b.LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    told("must be root", user=65534)
+    told("missing: CAP_NET_ADMIN;", preexec_fn=without(CAP_NET_ADMIN))
+    told("missing: CAP_KILL;", preexec_fn=without(CAP_KILL))
+    told("root of a user namespace is not enough", "unshare", "-Ur")
+    for role in ("reader", "worker", "broker", "dialer", "recorder"):
+        folder = bed.path(f"without-{role}")
+        shutil.copytree(os.path.dirname(b.EXEAT), folder, ignore=lambda d, names: [n for n in names if not n.startswith("exeat")])
+        os.unlink(f"{folder}/exeat-{role}")
+        done = subprocess.run([f"{folder}/exeat", "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+                              capture_output=True, text=True, check=False)
+        b.check(done.returncode == 125 and done.stderr.count("\n") == 1, f"one line without exeat-{role}", done.stderr)
+        os.symlink("/bin/false", f"{folder}/exeat-{role}")
+        done = subprocess.run([f"{folder}/exeat", "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+                              capture_output=True, text=True, check=False)
+        lines = set(done.stderr.splitlines())   # of both recorders the same
+        b.check(done.returncode == 125 and len(lines) == 1 and f"the {'reader ended' if role == 'reader' else role + ' is gone'}"
+                in lines.pop(), f"one line where exeat-{role} ends at once", done.stderr)
+
+
+def a_policy_that_does_not_load_is_on_record(bed):
+    run = bed.run("echo ran", POLICY.replace("allow:", "alow:"))
+    b.check(run.status == 125 and run.out == "" and 'did you mean "allow"?' in run.err, "nothing is run", run.status, run.err)
+    record = run.record("policy_reject")
+    b.check(record["file"] == bed.path(f"policy{bed.runs}.yaml") and 'did you mean "allow"?' in record["diagnostics"],
+            "which file, and what is wrong", record)
+    b.check([r["kind"] for r in run.records()] == ["start", "policy_reject", "stop"], "and no more", run.records())
+    b.check(run.record("stop")["ended"] == "not started", "it was not started")
+    run.verify()
+    log = bed.path("unread.jsonl")
+    subprocess.run([b.EXEAT, "run", "--policy", "/no/such", "--log", log, "--", "true"], capture_output=True, check=False)
+    with open(log, encoding="utf-8") as f:
+        b.check('"kind":"policy_reject"' in f.read(), "one that cannot be read, too")
 
 
 def descriptors_that_the_caller_closed_are_nobodys(bed):

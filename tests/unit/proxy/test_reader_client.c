@@ -30,7 +30,7 @@ static char said[SAID_MAX];
 static bool compile_at(const char *path, int *memfd, unsigned *warnings)
 {
 	struct said s = said_begin();
-	bool good = reader_compile(path, NULL, memfd, warnings);
+	bool good = reader_compile(path, NULL, memfd, warnings, NULL);
 
 	said_end(s, said);
 	return good;
