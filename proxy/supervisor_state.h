@@ -63,6 +63,7 @@ struct supervisor {
 	bool failed;			/* a role died, or the log failed: the run ends closed */
 	bool drained, box_over;
 	int box_status;
+	uint64_t box_cpu_ms;
 	time_t started;
 };
 

@@ -84,7 +84,8 @@ def each_kind_puts_its_field_on(bed):
     want = "Basic " + base64.b64encode(f"robot:{TOKEN}".encode()).decode()
     b.check(got["basic.test"].get("authorization") == want, "basic")
     b.check(not got["mine.test"].get("authorization") and not got["mine.test"].get("x-api-key"), "nothing elsewhere")
-    b.check(len(run.records("credential", event="granted")) == 3, "each grant is recorded", run.records("credential"))
+    b.check(len(run.records("credential", event="granted", source="file")) == 3, "each grant is recorded, with the source",
+            run.records("credential"))
 
 
 def the_answer_is_searched_and_filled_over_at_the_same_length(bed):

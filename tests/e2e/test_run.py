@@ -95,6 +95,18 @@ def the_box_is_locked_down(bed):
         b.check(f"\n{name}=/" in run.out, f"{name} is set", run.out)
 
 
+def what_a_box_may_use_and_has_used_is_on_record(bed):
+    run = bed.run("python3 -c 'import time\nwhile time.process_time() < 0.5: pass' & wait; "
+                  "getent hosts some.test; exit 5", POLICY)
+    start, stop = run.record("sandbox_start"), run.record("sandbox_stop")
+    for text in ("memory ", "processor 512 of 1024 shares", "processes 1024", "leases 4096", "connections 1024", "idle 3600 s"):
+        b.check(text in start["limits"], text, start)
+    b.check(stop["exit"] == 5 and 500 <= stop["cpu_ms"] < 5000, "processor time", stop)
+    b.check(stop["bytes_up"] > 50 and stop["bytes_down"] > 50, "what went over its wire", stop)
+    killed = bed.run("python3 -c 'import time\nwhile time.process_time() < 0.5: pass\nprint()' | (read x; kill -9 $$); sleep 9", POLICY)
+    b.check(killed.record("sandbox_stop")["cpu_ms"] >= 500, "also of what is killed", killed.records())
+
+
 def nothing_of_the_hosts_environment_is_in_the_box(bed):
     run = bed.run("env; cat /proc/*/environ", POLICY, env=dict(os.environ, MY_SECRET="do-not-tell-anyone"))
     b.check("do-not-tell-anyone" not in run.out and "MY_SECRET" not in run.out, "not there", run.out)
