@@ -7,6 +7,7 @@
  * A secret that cannot be read is told to the supervisor (SECRET_BAD), which decides whether to go
  * on; here its name has no value and grants of it are UNAVAILABLE.
  */
+#include <event2/event.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
@@ -55,7 +56,7 @@ static void on_lost(void *arg, uint32_t sandbox, const char *why)
 	struct role_env *env = arg;
 
 	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
-		role_fatal(&program, "the supervisor is gone");
+		event_base_loopbreak(env->base);	/* the supervisor is gone, and has said why */
 }
 
 static void start(struct role_env *env, const struct msg_broker_start *m, const int *fds)
@@ -123,7 +124,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 		buf_free(&pem);
 	ca = (struct msg_sandbox_ca){ m->sandbox, buf_str(&pem) };
 	if (channel_send(env->supervisor, MSG_SANDBOX_CA, &ca, NULL, 0) != OK)
-		role_fatal(&program, "the supervisor is gone");
+		event_base_loopbreak(env->base);	/* as above */
 	buf_free(&pem);
 }
 

@@ -1,4 +1,5 @@
 /* The dialer's program: what it is given at the start, and which sandboxes come. */
+#include <event2/event.h>
 #include <stdio.h>
 
 #include "proxy/dialer_service.h"
@@ -31,7 +32,7 @@ static void on_lost(void *arg, uint32_t sandbox, const char *why)
 	struct role_env *env = arg;
 
 	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
-		role_fatal(&dialer_program, "the supervisor is gone");
+		event_base_loopbreak(env->base);	/* the supervisor is gone, and has said why */
 }
 
 static void on_end(struct role_env *env)

@@ -243,6 +243,9 @@ static bool stage_confined_start(struct supervisor *s)
 
 	if (!watch(s))
 		return false;
+	event_base_loop(s->base, EVLOOP_NONBLOCK);	/* what is there by now counts */
+	if (s->failed)
+		return false;
 	if (confine_enter(ROLE_SUPERVISOR, &what) != OK) {
 		fprintf(stderr, "exeat: the supervisor cannot confine itself (%s); nothing is run\n", what);
 		return false;

@@ -103,6 +103,9 @@ def what_a_box_may_use_and_has_used_is_on_record(bed):
         b.check(text in start["limits"], text, start)
     b.check(stop["exit"] == 5 and 500 <= stop["cpu_ms"] < 5000, "processor time", stop)
     b.check(stop["bytes_up"] > 50 and stop["bytes_down"] > 50, "what went over its wire", stop)
+    said = subprocess.run([b.EXEAT, "log", "tail", "-n", "2", run.log_path], capture_output=True, text=True, check=True).stdout
+    b.check(f"box ends with 5 after {stop['seconds']} s, {stop['cpu_ms']} ms of processor, {stop['bytes_up']} bytes up, "
+            f"{stop['bytes_down']} down\n" in said, "and told to people", said)
     killed = bed.run("python3 -c 'import time\nwhile time.process_time() < 0.5: pass\nprint()' | (read x; kill -9 $$); sleep 9", POLICY)
     b.check(killed.record("sandbox_stop")["cpu_ms"] >= 500, "also of what is killed", killed.records())
 
