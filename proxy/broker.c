@@ -115,7 +115,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 		buf_free(&pem);
 	ca = (struct msg_sandbox_ca){ m->sandbox, buf_str(&pem) };
 	if (channel_send(env->supervisor, MSG_SANDBOX_CA, &ca, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* the supervisor is gone, and has said why */
+		event_base_loopbreak(env->base);	/* it is gone, and has said why */
 	buf_free(&pem);
 }
 

@@ -33,7 +33,7 @@ void role_lose_sandbox(void *arg, uint32_t sandbox, const char *why)
 	struct role_env *env = arg;
 
 	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* the supervisor is gone, and has said why */
+		event_base_loopbreak(env->base);	/* it is gone, and has said why */
 }
 
 static void confine_and_serve(struct life *life)
