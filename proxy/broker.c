@@ -7,6 +7,7 @@
  * A secret that cannot be read is told to the supervisor (SECRET_BAD), which decides whether to go
  * on; here its name has no value and grants of it are UNAVAILABLE.
  */
+#include <event2/event.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
@@ -49,15 +50,6 @@ static bool rehearse(void)
 	return ok;
 }
 
-static void on_lost(void *arg, uint32_t sandbox, const char *why)
-{
-	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
-	struct role_env *env = arg;
-
-	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
-		role_fatal(&program, "the supervisor is gone");
-}
-
 static void start(struct role_env *env, const struct msg_broker_start *m, const int *fds)
 {
 	struct ring_fds ring_fds = { fds[0], fds[1], fds[2] };
@@ -77,7 +69,7 @@ static void start(struct role_env *env, const struct msg_broker_start *m, const 
 	env->state = broker_new(env->base, ring, now);
 	if (!env->state)
 		role_fatal(&program, "out of memory");
-	broker_on_lost(env->state, on_lost, env);
+	broker_on_lost(env->state, role_lose_sandbox, env);
 	secrets_to_come = m->secrets;
 }
 
@@ -123,7 +115,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 		buf_free(&pem);
 	ca = (struct msg_sandbox_ca){ m->sandbox, buf_str(&pem) };
 	if (channel_send(env->supervisor, MSG_SANDBOX_CA, &ca, NULL, 0) != OK)
-		role_fatal(&program, "the supervisor is gone");
+		event_base_loopbreak(env->base);	/* it is gone, and has said why */
 	buf_free(&pem);
 }
 

@@ -119,6 +119,7 @@ static enum err write_record(struct sandbox *s, const struct grant *g)
 	record_str(r, REC_sandbox, buf_str(&s->name));
 	record_str(r, REC_event, str_of(event_name(g->status)));
 	record_str(r, REC_credential, g->credential.name);
+	record_str(r, REC_source, str_of(g->source));
 	if (g->ticket) {
 		record_str(r, REC_destination, ticket_destination(g->ticket, room));
 		record_str(r, REC_address, str_of(addr_format(&g->ticket->addr, room)));

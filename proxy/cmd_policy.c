@@ -189,7 +189,8 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 				"start it with sudo\n");
 		goto out;
 	}
-	if ((o->settings && !settings) || !reader_compile(o->file, settings, &memfd, warnings))
+	if ((o->settings && !settings) ||
+	    !reader_compile(o->file, settings, &memfd, warnings, NULL))
 		goto out;
 	e = policy_map(&memfd, 1, &p);
 	if (e != OK) {

@@ -11,12 +11,14 @@
 #include <cap-ng.h>
 
 #include "proxy/log_path.h"
+#include "proxy/messages.h"
 #include "proxy/reader_client.h"
 #include "proxy/run_folders.h"
 #include "proxy/settings.h"
 #include "proxy/supervisor.h"
 #include "proxy/usage.h"
 #include "sandbox/box.h"
+#include "sandbox/spawn.h"
 
 static const char usage_text[] =
 	"usage: exeat run --policy FILE [--settings FILE] [--log FILE] [--name NAME]\n"
@@ -96,16 +98,60 @@ static bool name_ok(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
+/* Whoever starts us may have kept some back, a container's runtime mostly. */
+static bool capabilities_ok(void)
+{
+	static const struct {
+		unsigned number;
+		const char *name;
+	} needed[] = {
+#define X(cap) { cap, #cap }
+		X(CAP_NET_ADMIN), X(CAP_SYS_ADMIN), X(CAP_NET_BIND_SERVICE), X(CAP_SETUID), X(CAP_SETGID),
+		X(CAP_SETPCAP), X(CAP_CHOWN), X(CAP_DAC_OVERRIDE), X(CAP_KILL),
+#undef X
+	};
+	bool ok = true;
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
+		if (capng_have_capability(CAPNG_EFFECTIVE, needed[i].number))
+			continue;
+		fprintf(stderr, "%s%s", ok ? "exeat run: missing: " : ", ", needed[i].name);
+		ok = false;
+	}
+	if (!ok)
+		fprintf(stderr, "; give that to this container, or start exeat outside of it\n");
+	return ok;
+}
+
+/* Roles and box have user numbers of their own, far up. */
+static bool has_all_users(void)
+{
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned inside = 1, outside, n = 0;
+	bool all = f && fscanf(f, "%u %u %u", &inside, &outside, &n) == 3 && inside == 0 && n == UINT_MAX;
+
+	if (f)
+		fclose(f);
+	return all;
+}
+
 static bool machine_ok(void)
 {
+	char programs[PATH_MAX];
+
 	if (geteuid() != 0) {
 		fprintf(stderr, "exeat run: must be root: start it with sudo\n");
 		return false;
 	}
-	if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_ADMIN) ||
-	    !capng_have_capability(CAPNG_EFFECTIVE, CAP_SYS_ADMIN)) {
-		fprintf(stderr, "exeat run: CAP_NET_ADMIN and CAP_SYS_ADMIN are missing: give them to this "
-				"container, or start exeat outside of it\n");
+	if (!capabilities_ok())
+		return false;
+	if (!has_all_users()) {
+		fprintf(stderr, "exeat run: root of a user namespace is not enough: start exeat outside of it\n");
+		return false;
+	}
+	if (spawn_find_programs(programs, sizeof(programs)) != OK) {
+		fprintf(stderr, "exeat run: exeat's other programs are neither beside it nor in ../libexec/exeat of "
+				"it: make install puts all in place\n");
 		return false;
 	}
 	if (!box_runtime()) {
@@ -155,19 +201,22 @@ static int run(const struct options *o, const struct settings *settings, char **
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
+	struct buf rejected;
 	int status = RUN_FAILED;
 
+	buf_init(&rejected, MSG_DIAGNOSTICS_MAX);
 	snprintf(name, sizeof(name), "run-%d", (int)getpid());
 	if (!spec.name)
 		spec.name = name;
-	if (!reader_compile(o->policy, settings, &spec.policy, NULL))
-		goto out;
+	/* One that does not load is put on record, too. */
+	if (!reader_compile(o->policy, settings, &spec.policy, NULL, &rejected))
+		spec.rejected = buf_str(&rejected);
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
 	/* Only once the log is there has it a real path. */
 	if (spec.log >= 0 && run_folders_ok(o->rootfs, o->workspace, log, settings))
 		status = supervisor_run(&spec);
-out:
+	buf_free(&rejected);
 	if (spec.policy >= 0)
 		close(spec.policy);
 	if (spec.log >= 0)

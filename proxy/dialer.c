@@ -25,15 +25,6 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 		fprintf(stderr, "exeat-dialer: a sandbox cannot be served: %s\n", err_text(e));
 }
 
-static void on_lost(void *arg, uint32_t sandbox, const char *why)
-{
-	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
-	struct role_env *env = arg;
-
-	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
-		role_fatal(&dialer_program, "the supervisor is gone");
-}
-
 static void on_end(struct role_env *env)
 {
 	dialer_free(env->state);
@@ -57,7 +48,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	env->state = dialer_new(env->base, msg, ring, &why);
 	if (!env->state)
 		role_fatal(&dialer_program, "%s", why);
-	dialer_on_lost(env->state, on_lost, env);
+	dialer_on_lost(env->state, role_lose_sandbox, env);
 	return true;
 }
 

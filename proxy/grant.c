@@ -57,6 +57,7 @@ static void take_credential(const struct grant_ground *ground, const struct msg_
 		refuse(g, GRANT_UNAVAILABLE, "the settings declare no such secret");
 		return;
 	}
+	g->source = table_secret_source(secret);
 	if (!table_secret_may_go_to(secret, host)) {
 		refuse(g, GRANT_DENIED, "the settings do not let the secret go to this host");
 		return;

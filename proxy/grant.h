@@ -28,6 +28,7 @@ struct grant {
 	const struct ticket *ticket;		/* NULL: there is none */
 	struct rule_info rule;			/* what decided; id empty where nothing did */
 	struct credential_info credential;	/* name empty where the rule names none */
+	const char *source;			/* of the secret; NULL: none is declared */
 	const struct secret *value;		/* GRANT_OK */
 };
 

@@ -69,9 +69,10 @@ static const struct {
 	{ "start",         "exeat[ {version}]" },
 	{ "stop",          "stop[ {ended}][ {reason}]" },
 	{ "sandbox_start", "box starts[: {command}][ in {isolation}]" },
-	{ "sandbox_stop",  "box ends[ with {exit}][ {ended}][ after {seconds} s]" },
+	{ "sandbox_stop",  "box ends[ with {exit}][ {ended}][ after {seconds} s][, {cpu_ms} ms of processor]"
+			 "[, {bytes_up} bytes up][, {bytes_down} down]" },
 	{ "policy_load",   "policy[ {file}]" },
-	{ "policy_reject", "policy refused[ {file}][: {diagnostics}]" },
+	{ "policy_reject", "policy refused[ {file}][: {reason}][: {diagnostics}]" },
 	{ "worker_lost",   "{role} died[ (pid {pid})][ of signal {signal}][ {reason}]" },
 	{ "log_fault",     "log: {reason}[ ({role})]" },
 };

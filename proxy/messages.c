@@ -52,7 +52,8 @@ const struct message_row exeat_messages[] = {
 	ROW(READ_DONE, ROLE_READER, S, PHASE_START | PHASE_RUN, msg_read_done, .once = true, .fields = {
 		F(struct msg_read_done, U8, ok, 0),
 		F(struct msg_read_done, U32, errors, 0),
-		F(struct msg_read_done, U32, warnings, 0) }),
+		F(struct msg_read_done, U32, warnings, 0),
+		F(struct msg_read_done, STR, diagnostics, MSG_DIAGNOSTICS_MAX) }),
 	ROW(READY, ROLE_ANY, S, PHASE_START | PHASE_RUN, msg_ready, .once = true, .fields = {
 		F(struct msg_ready, U8, unused, 0) }),
 	ROW(SANDBOX, S, ROLE_ANY, PHASE_RUN, msg_sandbox, FDS(FD_SANDBOX_POLICY + 1, FD_SANDBOX_POLICY + POLICIES_MAX),

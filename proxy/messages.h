@@ -68,6 +68,7 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_PATH_MAX 4096
 #define MSG_DER_MAX 4096		/* a certificate, a public key */
 #define MSG_PEM_MAX 8192
+#define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
 #define MSG_SECRETS_MAX 256		/* of all sandboxes together */
 #define MSG_URL_PATH_MAX 32768
 #define MSG_ADDRS_MAX 16		/* addresses of one answer that are passed on */
@@ -109,6 +110,7 @@ struct msg_read {
 struct msg_read_done {
 	uint8_t ok;
 	uint32_t errors, warnings;
+	struct str diagnostics;		/* as printed, its first MSG_DIAGNOSTICS_MAX bytes */
 };
 
 struct msg_ready {

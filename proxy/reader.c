@@ -86,26 +86,25 @@ static bool read_file(int fd, struct buf *text)
 	}
 }
 
-/* One write: what the operator reads comes in one piece. */
-static void print_diags(const struct diags *d)
+/* One write: what the operator reads comes in one piece. *said is the same text. */
+static void print_diags(const struct diags *d, char **said, size_t *n)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *to = open_memstream(&text, &n);
+	FILE *to = open_memstream(said, n);
 
 	if (!to)
 		return;
 	diags_print(d, to);
-	if (fclose(to) == 0 && n)
-		fwrite(text, 1, n, stderr);
-	free(text);
+	if (fclose(to) == 0 && *n)
+		fwrite(*said, 1, *n, stderr);
 }
 
-static void compile(struct reader *r, struct msg_read_done *done)
+/* *said is the caller's to free: the diagnostics that @done points to. */
+static void compile(struct reader *r, struct msg_read_done *done, char **said)
 {
 	struct load_env env = { r->secrets, r->n_secrets, r->secrets_known };
 	struct diags diags;
 	struct buf text;
+	size_t n = 0;
 
 	buf_init(&text, POLICY_FILE_MAX + 1);
 	if (read_file(r->source, &text)) {
@@ -117,7 +116,8 @@ static void compile(struct reader *r, struct msg_read_done *done)
 			   errno ? strerror(errno) : "too large");
 	}
 	if (!r->quiet || diags.errors)
-		print_diags(&diags);
+		print_diags(&diags, said, &n);
+	done->diagnostics = str_n(*said, n < MSG_DIAGNOSTICS_MAX ? n : MSG_DIAGNOSTICS_MAX);
 	done->errors = (uint32_t)diags.errors;
 	done->warnings = (uint32_t)diags.warnings;
 	diags_free(&diags);
@@ -128,12 +128,14 @@ static void on_first_pass(evutil_socket_t fd, short what, void *arg)
 {
 	struct role_env *env = arg;
 	struct msg_read_done done = { 0 };
+	char *said = NULL;
 
 	(void)fd;
 	(void)what;
-	compile(env->state, &done);
+	compile(env->state, &done, &said);
 	if (channel_send(env->supervisor, MSG_READ_DONE, &done, NULL, 0) != OK)
 		event_base_loopbreak(env->base);
+	free(said);
 }
 
 static void on_confined(struct role_env *env)

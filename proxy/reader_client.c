@@ -31,6 +31,7 @@ struct work {
 	int channel_fd;
 	pid_t pid;
 	struct msg_read_done done;
+	struct buf *diagnostics;	/* or NULL */
 	bool answered, timed_out, quiet;
 };
 
@@ -119,6 +120,9 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 	if (type != MSG_READ_DONE)
 		return;
 	w->done = *(const struct msg_read_done *)msg;
+	if (w->diagnostics)
+		buf_put_str(w->diagnostics, w->done.diagnostics);
+	w->done.diagnostics = STR_NONE;	/* the message's own */
 	w->answered = true;
 	event_base_loopbreak(w->base);
 }
@@ -210,16 +214,16 @@ static bool start_reader(struct work *w)
 	if (e == OK)
 		return true;
 	if (e == ERR_NOTFOUND)
-		return fail(w->file, "cannot be read without exeat-reader, which is neither beside exeat nor in "
-			    "../libexec/exeat of it: make install puts both in place");
-	return fail(w->file, "the reader cannot be started: %s",
+		return fail(w->file, "cannot be read without exeat's other programs, which are neither beside it "
+			    "nor in ../libexec/exeat of it: make install puts all in place");
+	return fail(w->file, "cannot be read: exeat-reader cannot be started: %s",
 		    e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
 bool reader_compile(const char *file, const struct settings *settings, int *memfd_out,
-		    unsigned *warnings)
+		    unsigned *warnings, struct buf *diagnostics)
 {
-	struct work w = { .file = file, .quiet = !warnings };
+	struct work w = { .file = file, .quiet = !warnings, .diagnostics = diagnostics };
 	int fds[2] = { open_source(file), -1 };
 	bool good = false, ran, clean;
 

@@ -12,13 +12,15 @@
 
 #include <stdbool.h>
 
+#include "conf/buf.h"
 #include "proxy/settings.h"
 
 #define READER_WAIT_S 60
 
 /* @settings NULL: which secrets exist is not known, so bindings are not checked and a note says so.
- * @warnings: how many were printed; NULL: nothing is said of a policy that loads. */
+ * @warnings: how many were printed; NULL: nothing is said of a policy that loads.
+ * @diagnostics (or NULL): gets the beginning of what the reader has printed. */
 bool reader_compile(const char *file, const struct settings *settings, int *memfd_out,
-		    unsigned *warnings);
+		    unsigned *warnings, struct buf *diagnostics);
 
 #endif

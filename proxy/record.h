@@ -102,6 +102,7 @@
 	X(isolation,     STR,  64)                                                                \
 	X(rootfs,        STR,  512)                                                               \
 	X(workspace,     STR,  512)                                                               \
+	X(limits,        STR,  256)                                                               \
 	X(command,       STR,  512)                                                               \
 	X(exit,          U64,  0)                                                                 \
 	X(role,          STR,  16)                                                                \

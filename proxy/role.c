@@ -27,6 +27,15 @@ void role_fatal(const struct role_program *role, const char *fmt, ...)
 	exit(1);
 }
 
+void role_lose_sandbox(void *arg, uint32_t sandbox, const char *why)
+{
+	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
+	struct role_env *env = arg;
+
+	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
+		event_base_loopbreak(env->base);	/* it is gone, and has said why */
+}
+
 static void confine_and_serve(struct life *life)
 {
 	const char *what = "";

@@ -38,6 +38,8 @@ struct role_program {
 };
 
 int role_main(const struct role_program *role);
+/* Tells the supervisor that a sandbox's worker has broken the rules. @env: the role's. */
+void role_lose_sandbox(void *env, uint32_t sandbox, const char *why);
 /* One line on stderr, "exeat-worker: ...", exit 1. */
 _Noreturn void role_fatal(const struct role_program *role, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

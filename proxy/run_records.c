@@ -1,5 +1,6 @@
 #include "proxy/run_records.h"
 
+#include <stdio.h>
 #include <sys/wait.h>
 
 #include "proxy/record.h"
@@ -27,31 +28,53 @@ enum err put_policy_load(struct ring *ring, const struct run_spec *spec, struct 
 	return record_commit(&r, ring);
 }
 
-enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec, struct str digest,
-			   const char *isolation)
+enum err put_policy_reject(struct ring *ring, const struct run_spec *spec)
 {
+	struct record r;
+
+	record_begin(&r, RECORD_policy_reject);
+	record_str(&r, REC_sandbox, str_of(spec->name));
+	record_str(&r, REC_file, str_of(spec->policy_file));
+	if (spec->rejected.n == 0)
+		record_str(&r, REC_reason, STR("could not be read"));
+	record_str(&r, REC_diagnostics, spec->rejected);
+	return record_commit(&r, ring);
+}
+
+enum err put_sandbox_start(struct ring *ring, const struct run_spec *spec, struct str digest,
+			   const struct box *box)
+{
+	const struct settings *s = spec->settings;
+	char limits[256 + BOX_LIMITS_MAX];
 	struct record r;
 
 	record_begin(&r, RECORD_sandbox_start);
 	record_str(&r, REC_sandbox, str_of(spec->name));
 	record_str(&r, REC_policy, digest);
-	record_str(&r, REC_isolation, str_of(isolation));
+	record_str(&r, REC_isolation, str_of(box_isolation(box)));
 	record_str(&r, REC_rootfs, str_of(spec->rootfs ? spec->rootfs : "(made of the host's /usr)"));
 	record_str(&r, REC_workspace, str_of(spec->workspace ? spec->workspace : "(ephemeral)"));
+	snprintf(limits, sizeof(limits), "%sleases %u, connections %u, idle %u s", box_limits(box),
+		 (unsigned)s->max_leases, (unsigned)s->max_connections,
+		 (unsigned)(s->idle_ms / 1000));
+	record_str(&r, REC_limits, str_of(limits));
 	/* The program alone: arguments can hold what must not be in a log. */
 	record_str(&r, REC_command, str_of(spec->command[0]));
 	return record_commit(&r, ring);
 }
 
 enum err put_sandbox_stop(struct ring *ring, const struct run_spec *spec, int status,
-			  uint64_t seconds)
+			  const struct run_cost *cost)
 {
 	struct record r;
 
 	record_begin(&r, RECORD_sandbox_stop);
 	record_str(&r, REC_sandbox, str_of(spec->name));
 	record_u64(&r, REC_exit, (uint64_t)status);
-	record_u64(&r, REC_seconds, seconds);
+	record_u64(&r, REC_seconds, cost->seconds);
+	record_u64(&r, REC_cpu_ms, cost->cpu_ms);
+	record_u64(&r, REC_bytes_up, cost->bytes_up);
+	record_u64(&r, REC_bytes_down, cost->bytes_down);
 	return record_commit_end(&r, ring);
 }
 

@@ -5,6 +5,7 @@
 #include "policy/name.h"
 
 struct table_secret {
+	bool from_file;
 	struct buf name, hosts;
 	struct secret *value;
 };
@@ -48,7 +49,7 @@ enum err secret_table_read(struct secret_table *t, const struct msg_secret *m, i
 	if (t->n == MSG_SECRETS_MAX)
 		return ERR_FULL;
 	*objection = "cannot be kept: out of memory";
-	*row = (struct table_secret){ 0 };
+	*row = (struct table_secret){ .from_file = is_file };
 	buf_init(&row->name, MESSAGE_MAX);
 	buf_init(&row->hosts, MESSAGE_MAX);
 	buf_put_str(&row->name, m->name);
@@ -72,6 +73,11 @@ const struct table_secret *secret_table_find(const struct secret_table *t, struc
 const struct secret *table_secret_value(const struct table_secret *s)
 {
 	return s->value;
+}
+
+const char *table_secret_source(const struct table_secret *s)
+{
+	return s->from_file ? "file" : "env";
 }
 
 static bool covers(struct str pattern, struct str host)

@@ -27,6 +27,8 @@ struct table_secret;
 const struct table_secret *secret_table_find(const struct secret_table *t, struct str name);
 /* NULL: it has no usable value. */
 const struct secret *table_secret_value(const struct table_secret *s);
+/* "file" or "env". */
+const char *table_secret_source(const struct table_secret *s);
 /* Do the settings let it go to this host: one of its hosts, as itself, "*.x" (one label before x) or
  * "**.x" (one or more)? */
 bool table_secret_may_go_to(const struct table_secret *s, struct str host);

@@ -201,6 +201,7 @@ static void on_box_end(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (box_ended(s->box, &s->box_status) == ERR_AGAIN)
 		return;
+	s->box_cpu_ms = box_cpu_ms(s->box);
 	s->box_over = true;
 	event_del(s->box_event);
 }
@@ -242,6 +243,9 @@ static bool stage_confined_start(struct supervisor *s)
 
 	if (!watch(s))
 		return false;
+	event_base_loop(s->base, EVLOOP_NONBLOCK);	/* what is there by now counts */
+	if (s->failed)
+		return false;
 	if (confine_enter(ROLE_SUPERVISOR, &what) != OK) {
 		fprintf(stderr, "exeat: the supervisor cannot confine itself (%s); nothing is run\n", what);
 		return false;
@@ -254,6 +258,17 @@ static bool stage_confined_start(struct supervisor *s)
 }
 
 /* ---- the end ---- */
+
+static enum err put_end_of_box(struct supervisor *s)
+{
+	struct run_cost cost = { .seconds = (uint64_t)(time(NULL) - s->started),
+				 .cpu_ms = s->box_cpu_ms };
+	struct wire_error why;
+
+	if (wire_box_bytes(s->gateway, &s->wire, &cost.bytes_up, &cost.bytes_down, &why) != OK)
+		fprintf(stderr, "exeat: network: %s: %s\n", why.what, strerror(why.code));
+	return put_sandbox_stop(s->ring, s->spec, s->box_status, &cost);
+}
 
 static bool finish(struct supervisor *s, bool started)
 {
@@ -270,8 +285,7 @@ static bool finish(struct supervisor *s, bool started)
 	part_end(s, PART_DIALER);
 	part_end(s, PART_BROKER);
 	if (s->ring) {
-		if (started && put_sandbox_stop(s->ring, s->spec, s->box_status,
-						(uint64_t)(time(NULL) - s->started)) != OK)
+		if (started && put_end_of_box(s) != OK)
 			ok = false;
 		if (put_stop(s->ring, ok && started ? "the command has ended" :
 			     started ? "ended because a role died" : "not started") != OK)
@@ -318,9 +332,11 @@ static void release(struct supervisor *s)
 static bool start_all(struct supervisor *s)
 {
 	if (spawn_find_programs(s->programs, sizeof(s->programs)) != OK) {
-		fprintf(stderr, "exeat: its programs (exeat-worker and others) are not beside it\n");
+		fprintf(stderr, "exeat: its other programs are neither beside it nor in ../libexec/exeat of it\n");
 		return false;
 	}
+	if (s->spec->policy < 0)
+		return stages_of_rejection(s);
 	if (policy_map(&s->spec->policy, 1, &s->policy) != OK) {
 		fprintf(stderr, "exeat: %s: the compiled policy is not valid\n", s->spec->policy_file);
 		return false;

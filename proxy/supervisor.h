@@ -17,7 +17,8 @@ struct run_spec {
 	const struct settings *settings;
 	const char *name;		/* of the sandbox, as it stands in the log */
 	const char *policy_file;
-	int policy;			/* the compiled image */
+	int policy;			/* the compiled image; -1: that goes on record, no more */
+	struct str rejected;		/* where -1: what the reader said */
 	const char *log_path;
 	int log;			/* the audit log, opened for reading and appending */
 	const char *rootfs, *workspace;	/* or NULL */

@@ -64,10 +64,9 @@ bool part_wait_ready(struct supervisor *s, enum part which)
 
 	if (supervisor_wait(s, &p->ready, ROLE_READY_MS))
 		return true;
-	/* Where another was lost, that is the reason, and told as such. */
-	if (p->lost || !s->failed)
-		fprintf(stderr, "exeat: the %s did not get ready%s%s\n", role_name(part_role[which]),
-			p->why ? ": " : "", p->why ? p->why : "");
+	/* Where one was lost, that is the reason, and told as such at the end. */
+	if (!s->failed && !p->lost)
+		fprintf(stderr, "exeat: the %s did not get ready\n", role_name(part_role[which]));
 	return false;
 }
 
@@ -75,7 +74,7 @@ bool give_rings(struct supervisor *s, enum part to)
 {
 	for (size_t i = 0; i < RING_COUNT; i++) {
 		struct msg_ring msg = { .role = (uint8_t)ring_role[i],
-					.policy = policy_digest(s->policy) };
+					.policy = s->policy ? policy_digest(s->policy) : STR_NONE };
 		int fds[3] = { s->ring_fds[i].memory, s->ring_fds[i].wake, s->ring_fds[i].room };
 
 		if (i == RING_WORKER)
@@ -122,10 +121,12 @@ static void record_one(struct supervisor *s, const struct part_state *p, pid_t p
 {
 	enum role role = part_role[p->which];
 	int status = p->status;
+	bool broke_rules = p->why && !channel_ended(p->why);
 
-	fprintf(stderr, "exeat: the %s is gone (%s %d); the run ends here\n", role_name(role),
+	fprintf(stderr, "exeat: the %s is gone (%s %d%s%s); the run ends here\n", role_name(role),
 		WIFSIGNALED(status) ? "signal" : "exit",
-		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+		broke_rules ? ": " : "", broke_rules ? p->why : "");
 	if (put_role_lost(s->ring, s->spec, role, pid, status, p->why) != OK)
 		fprintf(stderr, "exeat: that cannot be recorded\n");
 }

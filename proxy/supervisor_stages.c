@@ -43,7 +43,8 @@ static bool stage_rings(struct supervisor *s)
 	return told("the audit log's rings", ring_open_writer(&own, &s->ring)) &&
 	       told("the first records", put_start(s->ring, s->spec)) &&
 	       told("the first records",
-		    put_policy_load(s->ring, s->spec, policy_digest(s->policy)));
+		    s->policy ? put_policy_load(s->ring, s->spec, policy_digest(s->policy))
+			      : put_policy_reject(s->ring, s->spec));
 }
 
 /* Roles take their time to load and to confine themselves: all that need nothing from each other
@@ -225,6 +226,12 @@ bool stages_before_box(struct supervisor *s)
 	       stage_worker(s);
 }
 
+bool stages_of_rejection(struct supervisor *s)
+{
+	(void)(stage_rings(s) && spawn_recorders(s) && stage_recorders(s));
+	return false;
+}
+
 /* ---- the box ---- */
 
 bool stage_box(struct supervisor *s)
@@ -246,7 +253,8 @@ bool stage_box(struct supervisor *s)
 	/* The box is prepared while the worker starts, as soon as the broker has made the
 	 * certificate. */
 	if (!supervisor_wait(s, &s->have_ca, ROLE_READY_MS) || s->ca_pem.n == 0) {
-		fprintf(stderr, "exeat: the broker made no certificate\n");
+		if (!s->failed)	/* where a role was lost, that is told at the end */
+			fprintf(stderr, "exeat: the broker made no certificate\n");
 		return false;
 	}
 	snprintf(settings, sizeof(settings), "%.*s", STR_ARG(s->spec->settings->path));
@@ -257,7 +265,6 @@ bool stage_box(struct supervisor *s)
 	if (!prepared)
 		fprintf(stderr, "exeat: %s\n", box_error());
 	return part_wait_ready(s, PART_WORKER) && prepared &&
-	       put_sandbox_start(s->ring, s->spec, policy_digest(s->policy),
-				 box_isolation(s->box)) == OK;
+	       put_sandbox_start(s->ring, s->spec, policy_digest(s->policy), s->box) == OK;
 }
 

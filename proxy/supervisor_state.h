@@ -63,6 +63,7 @@ struct supervisor {
 	bool failed;			/* a role died, or the log failed: the run ends closed */
 	bool drained, box_over;
 	int box_status;
+	uint64_t box_cpu_ms;
 	time_t started;
 };
 
@@ -90,5 +91,7 @@ bool drain(struct supervisor *s);
 /* All stages but the last two: everything is there but the box, and the worker is getting ready. */
 bool stages_before_box(struct supervisor *s);
 bool stage_box(struct supervisor *s);
+/* The policy does not load: that goes on record. Always false, since nothing is to run. */
+bool stages_of_rejection(struct supervisor *s);
 
 #endif

@@ -126,7 +126,7 @@ static void on_confined(struct role_env *env)
 	struct msg_pubkey key = { .spki = connections_public_key(s->w.connections) };
 
 	if (channel_send(s->w.broker, MSG_PUBKEY, &key, NULL, 0) != OK)
-		role_fatal(&program, "the broker is gone");
+		event_base_loopbreak(env->base);	/* the supervisor tells it */
 }
 
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)

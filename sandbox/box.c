@@ -25,7 +25,9 @@ struct box {
 	pid_t keeper;
 	bool ended;
 	int status;
+	uint64_t cpu_ms;
 	char isolation[sizeof("container/") + VERSION_MAX];
+	char limits[KEEPER_TEXT_MAX];
 };
 
 static char error_text[KEEPER_TEXT_MAX + 64];
@@ -216,7 +218,10 @@ static enum err await_ready(struct box *b)
 	if (!hear(b, &m, READY_MS))
 		return say(ERR_CLOSED, "the box's keeper does not answer");
 	m.text[sizeof(m.text) - 1] = '\0';
-	return m.kind == KEEPER_READY ? OK : say(ERR_SYSTEM, "%s", m.text);
+	if (m.kind != KEEPER_READY)
+		return say(ERR_SYSTEM, "%s", m.text);
+	snprintf(b->limits, sizeof(b->limits), "%s", m.text);
+	return OK;
 }
 
 static enum err start_keeper(struct box *b, struct keeper_job *job)
@@ -231,6 +236,16 @@ static enum err start_keeper(struct box *b, struct keeper_job *job)
 	e = keeper_start(job, &b->keeper);
 	close(ends[1]);
 	return e == OK ? await_ready(b) : say(e, "keeper: %s", strerror(errno));
+}
+
+/* A keeper that was killed before it had an heir leaves its folder. */
+static void remove_rest(const char *runtime, const char *id)
+{
+	char path[sizeof(KEEPER_FOLDER "/") + ID_MAX];
+
+	snprintf(path, sizeof(path), KEEPER_FOLDER "/%s", id);
+	if (access(path, F_OK) == 0)
+		keeper_remove(runtime, id);
 }
 
 enum err box_prepare(const struct box_spec *spec, struct box **out)
@@ -251,12 +266,15 @@ enum err box_prepare(const struct box_spec *spec, struct box **out)
 	if (e == OK)
 		e = start_keeper(b, &job);
 	read_version(version, job.runtime, b->isolation, sizeof(b->isolation));
-	if (job.folder >= 0)
-		close(job.folder);
 	if (e == OK)
 		*out = b;
 	else
 		box_free(b);
+	if (job.folder >= 0) {	/* its lock is ours: nobody else has this name */
+		if (e != OK)
+			remove_rest(job.runtime, spec->id);
+		close(job.folder);
+	}
 	return e;
 }
 
@@ -289,6 +307,7 @@ enum err box_ended(struct box *b, int *status)
 			return ERR_AGAIN;
 		b->ended = true;
 		b->status = n == sizeof(m) && m.kind == KEEPER_ENDED ? m.value : 128 + SIGKILL;
+		b->cpu_ms = m.cpu_ms;
 	}
 	*status = b->status;
 	return OK;
@@ -303,6 +322,16 @@ void box_signal(struct box *b, int sig)
 const char *box_isolation(const struct box *b)
 {
 	return b->isolation;
+}
+
+const char *box_limits(const struct box *b)
+{
+	return b->limits;
+}
+
+uint64_t box_cpu_ms(const struct box *b)
+{
+	return b->cpu_ms;
 }
 
 void box_free(struct box *b)

@@ -24,6 +24,8 @@
 #include "conf/err.h"
 #include "conf/str.h"
 
+#define BOX_LIMITS_MAX 240	/* bytes of box_limits() */
+
 struct box;
 
 struct box_spec {
@@ -55,6 +57,10 @@ must_use enum err box_ended(struct box *b, int *status);
 void box_signal(struct box *b, int sig);
 /* "container/runc 1.1.5", for the log. */
 const char *box_isolation(const struct box *b);
+/* "memory 1024 MiB, processes 1024, ", for the log. */
+const char *box_limits(const struct box *b);
+/* Processor time of all that ran in it, once box_ended() has said how it ended; else 0. */
+uint64_t box_cpu_ms(const struct box *b);
 /* Kills what runs, removes what was made, waits for both. */
 void box_free(struct box *b);
 

@@ -220,6 +220,12 @@ static void put_limits(struct json *j, const struct bundle *b)
 		json_put_u64(j, "limit", BOX_PROCESSES_MAX);
 		json_object_end(j);
 	}
+	if (b->limit_cpu) {
+		json_key(j, "cpu");
+		json_object(j);
+		json_put_u64(j, "shares", BOX_CPU_SHARES);
+		json_object_end(j);
+	}
 	if (b->limit_memory > 0) {
 		json_key(j, "memory");
 		json_object(j);

@@ -14,6 +14,17 @@
 #define PATH_BYTES 512
 #define STEP_MS 5
 
+/* One of the words of a line. */
+static bool has_word(const char *line, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = strstr(line, word); at; at = strstr(at + 1, word))
+		if ((at == line || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\n' || !at[n]))
+			return true;
+	return false;
+}
+
 bool cgroup_has_controller(const char *name)
 {
 	char path[PATH_BYTES], line[512] = "";
@@ -24,7 +35,7 @@ bool cgroup_has_controller(const char *name)
 		snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
 		return access(path, W_OK) == 0;
 	}
-	has = fgets(line, sizeof(line), f) && strstr(line, name);
+	has = fgets(line, sizeof(line), f) && has_word(line, name);
 	fclose(f);
 	return has && access(CGROUP_ROOT, W_OK) == 0;
 }
@@ -37,6 +48,32 @@ enum err cgroup_hide_second_tree(void)
 		return OK;
 	return mount("exeat", CGROUP_ROOT "/unified", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
 		     "mode=0755,size=64k") == 0 ? OK : ERR_SYSTEM;
+}
+
+/* The first number in a file that is laid out like @format; else 0. */
+static uint64_t number_in(const char *path, const char *format)
+{
+	FILE *f = fopen(path, "re");
+	unsigned long long n = 0;
+
+	if (f && fscanf(f, format, &n) != 1)
+		n = 0;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+uint64_t cgroup_cpu_ms(const char *name)
+{
+	char path[PATH_BYTES];
+	uint64_t ns;
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/cpuacct/%s/cpuacct.usage", name);
+	ns = number_in(path, "%llu");
+	if (ns)
+		return ns / 1000000;
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s/cpu.stat", name);
+	return number_in(path, "usage_usec %llu") / 1000;
 }
 
 static void kill_members(const char *cgroup)
@@ -60,6 +97,8 @@ static enum err remove_one(const char *cgroup)
 {
 	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
 
+	if (access(cgroup, F_OK) < 0)
+		return OK;	/* even where nothing can be written to */
 	for (int waited = 0; rmdir(cgroup) < 0; waited += STEP_MS) {
 		/* Only what is no cgroup is "not empty". */
 		if (errno == ENOENT || errno == ENOTDIR || errno == ENOTEMPTY)

@@ -14,6 +14,7 @@
 #define SANDBOX_CGROUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "conf/err.h"
 
@@ -23,6 +24,8 @@
 bool cgroup_has_controller(const char *name);
 /* On a hybrid machine: no v2 tree in the caller's mount namespace, which is its own. */
 must_use enum err cgroup_hide_second_tree(void);
+/* Processor time of all that ran in the cgroup of that name; 0 where nothing counts it. */
+uint64_t cgroup_cpu_ms(const char *name);
 /* Kills who is in the cgroups of that name and removes them. OK where there are none. */
 must_use enum err cgroup_remove(const char *name);
 

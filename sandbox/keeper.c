@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -62,6 +63,7 @@ struct keeper {
 	pid_t heir;
 	pid_t running;		/* the runtime, then the box's init; or 0 */
 	bool in_box;		/* it is the box's init */
+	uint64_t cpu_ms;	/* of what has ended */
 	uint64_t held;		/* signals that came before it was; bit n - 1 for signal n */
 	char folder[PATH_BYTES], bundle[PATH_BYTES + 16], state[PATH_BYTES + 16];
 	struct box_numbers numbers;
@@ -72,7 +74,7 @@ static const int ignored[] = { SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR
 
 static void tell(const struct keeper *k, enum keeper_kind kind, int value, const char *text)
 {
-	struct keeper_message m = { .kind = (int)kind, .value = value };
+	struct keeper_message m = { .kind = (int)kind, .value = value, .cpu_ms = k->cpu_ms };
 
 	snprintf(m.text, sizeof(m.text), "%s", text);
 	/* A parent that is gone is told nothing; the channel's end says so. */
@@ -214,12 +216,29 @@ static uint64_t memory_limit(void)
 	return (uint64_t)pages * (uint64_t)size / 4 * MEMORY_SHARE_OF_4;
 }
 
+/* For the log. */
+static void describe_limits(char *text, size_t n)
+{
+	struct buf out;
+
+	buf_init(&out, n - 1);
+	if (memory_limit())
+		buf_printf(&out, "memory %llu MiB, ", (unsigned long long)memory_limit() >> 20);
+	if (cgroup_has_controller("cpu"))
+		buf_printf(&out, "processor %d of 1024 shares, ", BOX_CPU_SHARES);
+	if (cgroup_has_controller("pids"))
+		buf_printf(&out, "processes %d, ", BOX_PROCESSES_MAX);
+	snprintf(text, n, "%.*s", STR_ARG(buf_str(&out)));
+	buf_free(&out);
+}
+
 static enum err write_config(const struct keeper *k)
 {
 	char netns[64], root[PATH_BYTES + 32];
 	struct bundle b = { .spec = k->spec, .root = root, .netns = netns,
 			    .root_uid = k->numbers.root, .uid = k->numbers.uid,
 			    .gid = k->numbers.gid, .limit_processes = cgroup_has_controller("pids"),
+			    .limit_cpu = cgroup_has_controller("cpu"),
 			    .limit_memory = memory_limit() };
 	struct buf out;
 	int folder = open(k->bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -361,6 +380,23 @@ static void hand_on_held(struct keeper *k)
 			hand_on(k, sig);
 }
 
+static uint64_t milliseconds(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000 + (uint64_t)t->tv_usec / 1000;
+}
+
+/* As waitpid(). The first process of the box answers for those that it has waited for. The
+ * runtime's own time is not the box's, but where it stays with it. */
+static pid_t wait_for(struct keeper *k, int *status, int options)
+{
+	struct rusage used;
+	pid_t pid = wait4(k->running, status, options, &used);
+
+	if (pid > 0 && (k->in_box || k->spec->terminal))
+		k->cpu_ms = milliseconds(&used.ru_utime) + milliseconds(&used.ru_stime);
+	return pid;
+}
+
 /* The status of what runs once it has ended, else -1. A runtime that has started the box and left
  * is no end: the box's init is our child then. */
 static int status_of_running(struct keeper *k)
@@ -369,7 +405,7 @@ static int status_of_running(struct keeper *k)
 	int status;
 
 	(void)!read(k->children, &info, sizeof(info));
-	while (k->running > 0 && waitpid(k->running, &status, WNOHANG) == k->running) {
+	while (k->running > 0 && wait_for(k, &status, WNOHANG) == k->running) {
 		bool was_in_box = k->in_box;
 		bool started = !k->spec->terminal && !was_in_box && WIFEXITED(status) &&
 			       WEXITSTATUS(status) == 0;
@@ -401,6 +437,18 @@ static bool obey(struct keeper *k)
 	else if (m.kind == KEEPER_SIGNAL)
 		hand_on(k, m.value);
 	return true;
+}
+
+/* The cgroup has counted those, too, that were killed; but a runtime that stayed has removed it. */
+static void count_cpu(struct keeper *k)
+{
+	char cgroup[PATH_BYTES];
+	uint64_t ms;
+
+	snprintf(cgroup, sizeof(cgroup), BOX_CGROUP_PREFIX "%s", k->spec->id);
+	ms = cgroup_cpu_ms(cgroup);
+	if (ms > k->cpu_ms)
+		k->cpu_ms = ms;
 }
 
 /* Until the box or the parent has ended. Returns the status, or -1 where the parent is gone. */
@@ -443,7 +491,7 @@ static void end_box(struct keeper *k)
 	if (k->running <= 0)
 		return;
 	(void)kill(k->running, SIGKILL);
-	while (waitpid(k->running, NULL, 0) < 0 && errno == EINTR)
+	while (wait_for(k, NULL, 0) < 0 && errno == EINTR)
 		;
 	k->running = 0;
 }
@@ -501,8 +549,10 @@ static int keeper_main(const struct keeper_job *job)
 		tell(&k, KEEPER_FAILED, 0, text);
 		return 1;
 	}
-	tell(&k, KEEPER_READY, 0, "");
+	describe_limits(text, sizeof(text));
+	tell(&k, KEEPER_READY, 0, text);
 	status = keep(&k);
+	count_cpu(&k);
 	end_box(&k);
 	remove_all(&k, job->spec->id);
 	dismiss_heir(&k);

@@ -17,10 +17,10 @@
 #include "sandbox/box.h"
 
 #define KEEPER_FOLDER "/run/exeat"
-#define KEEPER_TEXT_MAX 240
+#define KEEPER_TEXT_MAX BOX_LIMITS_MAX
 
 enum keeper_kind {
-	KEEPER_READY = 1, /* to the parent: the root is made */
+	KEEPER_READY = 1, /* to the parent: the root is made; text says the box's limits */
 	KEEPER_FAILED, /* to the parent: text says why; it has removed everything and is gone */
 	KEEPER_ENDED, /* to the parent: value is the status; as above */
 	KEEPER_START, /* to the keeper */
@@ -29,6 +29,7 @@ enum keeper_kind {
 
 struct keeper_message {
 	int kind, value;
+	uint64_t cpu_ms;	/* KEEPER_ENDED: what the box has used */
 	char text[KEEPER_TEXT_MAX];
 };
 

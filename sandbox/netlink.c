@@ -41,6 +41,8 @@ struct netlink {
 	size_t n;		/* bytes of settled messages */
 	size_t steps, awaited;
 	struct nlmsghdr *last;	/* still growing */
+	void (*hear)(void *arg, const struct nlmsghdr *h);
+	void *hear_arg;
 	struct step step[NETLINK_BATCH_STEPS];
 	_Alignas(struct nlmsghdr) char bytes[NETLINK_BATCH_BYTES];
 };
@@ -165,6 +167,8 @@ static enum err take_answer(struct netlink *n, const struct nlmsghdr *h, struct 
 	const struct nlmsgerr *e = mnl_nlmsg_get_payload(h);
 	uint32_t at = h->nlmsg_seq - n->first;
 
+	if (h->nlmsg_type != NLMSG_ERROR && n->hear)
+		n->hear(n->hear_arg, h);
 	if (h->nlmsg_type != NLMSG_ERROR || mnl_nlmsg_get_payload_len(h) < sizeof(e->error) ||
 	    at >= n->steps)
 		return OK;
@@ -210,6 +214,13 @@ static enum err send_batch(struct netlink *n, struct wire_error *why)
 	if (sent < 0)
 		return failed(why, "netlink: send", errno);
 	return take_answers(n, why);
+}
+
+void netlink_on_answer(struct netlink *n, void (*hear)(void *arg, const struct nlmsghdr *h),
+		       void *arg)
+{
+	n->hear = hear;
+	n->hear_arg = arg;
 }
 
 void netlink_discard(struct netlink *n)

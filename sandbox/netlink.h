@@ -43,6 +43,9 @@ struct nlmsghdr *netlink_nf_message(struct netlink *n, uint8_t subsystem, uint8_
 void netlink_nf_begin(struct netlink *n);
 void netlink_nf_end(struct netlink *n);
 
+/* Who gets the answers that are no acknowledgements, during netlink_commit(). */
+void netlink_on_answer(struct netlink *n, void (*hear)(void *arg, const struct nlmsghdr *h),
+		       void *arg);
 /* Forgets the batch. */
 void netlink_discard(struct netlink *n);
 /* Sends the batch and empties it, whatever comes of it. */

@@ -478,6 +478,48 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 	return e;
 }
 
+struct counted {
+	uint64_t up, down;
+	bool seen;
+};
+
+static int count_attribute(const struct nlattr *a, void *arg)
+{
+	const size_t wanted = offsetof(struct rtnl_link_stats64, rx_errors);
+	struct rtnl_link_stats64 stats;
+	struct counted *c = arg;
+
+	if (mnl_attr_get_type(a) == IFLA_STATS64 && mnl_attr_get_payload_len(a) >= wanted) {
+		memcpy(&stats, mnl_attr_get_payload(a), wanted);
+		/* The gateway's end receives what the box sends. */
+		*c = (struct counted){ .up = stats.rx_bytes, .down = stats.tx_bytes, .seen = true };
+	}
+	return MNL_CB_OK;
+}
+
+static void count(void *arg, const struct nlmsghdr *h)
+{
+	if (h->nlmsg_type == RTM_NEWLINK)
+		(void)mnl_attr_parse(h, sizeof(struct ifinfomsg), count_attribute, arg);
+}
+
+enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64_t *up,
+			uint64_t *down, struct wire_error *why)
+{
+	struct counted c = { 0 };
+	enum err e;
+
+	put_ifinfo(netlink_message(g->route, RTM_GETLINK, 0, "veth: bytes"), b->ifindex);
+	netlink_on_answer(g->route, count, &c);
+	e = netlink_commit(g->route, why);
+	netlink_on_answer(g->route, NULL, NULL);
+	if (e == OK && !c.seen)
+		e = failed(why, "veth: bytes");
+	*up = c.up;
+	*down = c.down;
+	return e;
+}
+
 void wire_box_release(struct wire_box *b)
 {
 	close_fd(&b->tproxy);

@@ -12,9 +12,9 @@
  * Failure     ERR_SYSTEM with errno, and @what names the step for the operator. A thread that
  *             cannot be moved back to its own namespace aborts the process.
  * Limits      WIRE_BOXES_MAX boxes, WIRE_ADMIT_MAX pairs of address and port a box (ERR_FULL).
- * After confinement  wire_admit(), wire_box_close() and wire_gateway_close() need CAP_NET_ADMIN and
- *             sendto, recvfrom, close. wire_*_open() need CAP_SYS_ADMIN, setns, unshare and /proc,
- *             too.
+ * After confinement  wire_admit(), wire_box_bytes(), wire_box_close() and wire_gateway_close() need
+ *             CAP_NET_ADMIN and sendto, recvfrom, close. wire_*_open() need CAP_SYS_ADMIN,
+ *             setns, unshare and /proc, too.
  * Thread      setns() moves the calling thread for a moment and back: single-threaded use.
  * Tests       tests/unit/sandbox/test_wire.c (root), tests/e2e
  */
@@ -58,6 +58,9 @@ int wire_gateway_netns(const struct wire_gateway *g);
 must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index,
 				const struct addr_range *link_pool, struct wire_box *out,
 				struct wire_error *why);
+/* Bytes that the box has sent and was sent, as the kernel has counted them on its wire. */
+must_use enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64_t *up,
+				 uint64_t *down, struct wire_error *why);
 /* Closes the descriptors that are not -1 and removes the veth. */
 void wire_box_close(struct wire_gateway *g, struct wire_box *b);
 /* Closes the descriptors alone: for the last box, whose gateway is closed next. (Removing a veth

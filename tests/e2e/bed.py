@@ -150,10 +150,24 @@ class Bed:
            base + ".key", "-out", base + ".csr", "-subj", subject, *extra)
         signer = ["-CA", self.ca_pem, "-CAkey", self.path("origin-ca.key"), "-CAcreateserial"] if ca \
             else ["-signkey", base + ".key"]
-        sh("openssl", "x509", "-req", "-in", base + ".csr", "-out", base + ".pem", "-days", days,
-           "-copy_extensions", "copy", *signer)
+        if start:
+            self._sign_from(base, start)
+        else:
+            sh("openssl", "x509", "-req", "-in", base + ".csr", "-out", base + ".pem", "-days", days,
+               "-copy_extensions", "copy", *signer)
         self.certs[key] = (base + ".pem", base + ".key")
         return self.certs[key]
+
+    def _sign_from(self, base, start):
+        """By the test's CA, for a time that begins at start ("20300101000000Z")."""
+        conf = f"{base}.conf"
+        pathlib.Path(f"{base}.index").touch()
+        with open(conf, "w", encoding="utf-8") as f:
+            f.write(f"[ca]\ndefault_ca=c\n[c]\ndatabase={base}.index\nrand_serial=yes\nnew_certs_dir={self.dir}\n"
+                    "default_md=sha256\npolicy=p\ncopy_extensions=copy\n[p]\ncommonName=supplied\n")
+        sh("openssl", "ca", "-batch", "-notext", "-config", conf, "-in", base + ".csr", "-out", base + ".pem",
+           "-cert", self.ca_pem, "-keyfile", self.path("origin-ca.key"), "-startdate", start, "-enddate",
+           f"{int(start[:4]) + 1}{start[4:]}")
 
     # ---- Exeat ----
 

@@ -84,7 +84,8 @@ def each_kind_puts_its_field_on(bed):
     want = "Basic " + base64.b64encode(f"robot:{TOKEN}".encode()).decode()
     b.check(got["basic.test"].get("authorization") == want, "basic")
     b.check(not got["mine.test"].get("authorization") and not got["mine.test"].get("x-api-key"), "nothing elsewhere")
-    b.check(len(run.records("credential", event="granted")) == 3, "each grant is recorded", run.records("credential"))
+    b.check(len(run.records("credential", event="granted", source="file")) == 3, "each grant is recorded, with the source",
+            run.records("credential"))
 
 
 def the_answer_is_searched_and_filled_over_at_the_same_length(bed):
@@ -154,6 +155,7 @@ def nothing_is_sent_to_an_origin_that_does_not_verify(bed):
     def swallow(s, origin):
         received.append(s.recv(4096))
     bad = {"wrong": bed.cert("elsewhere.test"), "expired": bed.cert("api.test", days="-1"),
+           "early": bed.cert("api.test", start="20400101000000Z"),
            "self": bed.cert("api.test", ca=False), "cn": bed.cert(cn="api.test", san="DNS:other.test")}
     for n, (why, cert) in enumerate(bad.items()):
         address = f"203.0.113.{20 + n}"
@@ -162,7 +164,8 @@ def nothing_is_sent_to_an_origin_that_does_not_verify(bed):
         run = bed.run("curl -sS -i https://api.test/", POLICY, secrets=SECRETS)
         b.check("HTTP/1.1 502" in run.out and "tls_certificate_error" in run.out, "502 with the exact error", why, run.out, run.err)
         b.check(origin.connections >= 1 and not any(received), "not a byte of the request was sent", why, received)
-        text = {"wrong": "hostname mismatch", "expired": "expired", "self": "self-signed", "cn": "hostname mismatch"}[why]
+        text = {"wrong": "hostname mismatch", "expired": "expired", "early": "not yet valid", "self": "self-signed",
+                "cn": "hostname mismatch"}[why]
         b.check(text in run.out.lower(), f"it says {text}", run.out)
         b.check(run.records("request", proxy_error="tls_certificate_error"), "recorded", run.records("request"))
         b.check(not run.records("credential", event="granted"), "nothing was granted", why)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -94,6 +95,21 @@ def the_box_is_locked_down(bed):
         b.check(f"\n{name}=/" in run.out, f"{name} is set", run.out)
 
 
+def what_a_box_may_use_and_has_used_is_on_record(bed):
+    run = bed.run("python3 -c 'import time\nwhile time.process_time() < 0.5: pass' & wait; "
+                  "getent hosts some.test; exit 5", POLICY)
+    start, stop = run.record("sandbox_start"), run.record("sandbox_stop")
+    for text in ("memory ", "processor 512 of 1024 shares", "processes 1024", "leases 4096", "connections 1024", "idle 3600 s"):
+        b.check(text in start["limits"], text, start)
+    b.check(stop["exit"] == 5 and 500 <= stop["cpu_ms"] < 5000, "processor time", stop)
+    b.check(stop["bytes_up"] > 50 and stop["bytes_down"] > 50, "what went over its wire", stop)
+    said = subprocess.run([b.EXEAT, "log", "tail", "-n", "2", run.log_path], capture_output=True, text=True, check=True).stdout
+    b.check(f"box ends with 5 after {stop['seconds']} s, {stop['cpu_ms']} ms of processor, {stop['bytes_up']} bytes up, "
+            f"{stop['bytes_down']} down\n" in said, "and told to people", said)
+    killed = bed.run("python3 -c 'import time\nwhile time.process_time() < 0.5: pass\nprint()' | (read x; kill -9 $$); sleep 9", POLICY)
+    b.check(killed.record("sandbox_stop")["cpu_ms"] >= 500, "also of what is killed", killed.records())
+
+
 def nothing_of_the_hosts_environment_is_in_the_box(bed):
     run = bed.run("env; cat /proc/*/environ", POLICY, env=dict(os.environ, MY_SECRET="do-not-tell-anyone"))
     b.check("do-not-tell-anyone" not in run.out and "MY_SECRET" not in run.out, "not there", run.out)
@@ -123,8 +139,8 @@ def wrong_input_is_one_clear_line(bed):
     policy = bed.write("ok.yaml", POLICY)
     told([], "--policy FILE is needed", 64)
     told(["--policy", policy], "no command", 64)
-    told(["--policy", "/no/such", "--", "true"], "/no/such", 125)
-    told(["--policy", bed.write("bad.yaml", POLICY.replace("allow:", "alow:")), "--", "true"],
+    told(["--policy", "/no/such", "--log", bed.path("no.jsonl"), "--", "true"], "/no/such", 125)
+    told(["--policy", bed.write("bad.yaml", POLICY.replace("allow:", "alow:")), "--log", bed.path("no.jsonl"), "--", "true"],
          'did you mean "allow"?', 125)
     told(["--policy", policy, "--workspace", "/no/such", "--", "true"], "no such folder", 125)
     told(["--policy", policy, "--log", "/proc/nope/x", "--", "true"], "audit log", 125)
@@ -135,6 +151,53 @@ def wrong_input_is_one_clear_line(bed):
         b.sh("mount", "--bind", "/dev/null", runtime)   # in this test's own mount namespace
     told(["--policy", policy, "--log", bed.path("no.jsonl"), "--", "true"], "apt-get install runc", 125)
     b.sh("umount", "/usr/sbin/runc")
+
+
+CAP_NET_ADMIN, CAP_KILL = 12, 5
+PR_CAPBSET_DROP = 24
+
+
+def a_machine_that_lacks_something_is_told_in_one_line(bed):
+    policy = bed.write("ok.yaml", POLICY)
+    def told(text, *before, **more):
+        done = subprocess.run([*before, b.EXEAT, "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+                              capture_output=True, text=True, check=False, **more)
+        b.check(done.returncode == 125 and text in done.stderr and done.stderr.count("\n") == 1, f"one line: {text}",
+                done.returncode, done.stderr)
+    def without(capability):
+        return lambda: b.LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    told("must be root", user=65534)
+    told("missing: CAP_NET_ADMIN;", preexec_fn=without(CAP_NET_ADMIN))
+    told("missing: CAP_KILL;", preexec_fn=without(CAP_KILL))
+    told("root of a user namespace is not enough", "unshare", "-Ur")
+    for role in ("reader", "worker", "broker", "dialer", "recorder"):
+        folder = bed.path(f"without-{role}")
+        shutil.copytree(os.path.dirname(b.EXEAT), folder, ignore=lambda d, names: [n for n in names if not n.startswith("exeat")])
+        os.unlink(f"{folder}/exeat-{role}")
+        done = subprocess.run([f"{folder}/exeat", "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+                              capture_output=True, text=True, check=False)
+        b.check(done.returncode == 125 and done.stderr.count("\n") == 1, f"one line without exeat-{role}", done.stderr)
+        os.symlink("/bin/false", f"{folder}/exeat-{role}")
+        done = subprocess.run([f"{folder}/exeat", "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+                              capture_output=True, text=True, check=False)
+        lines = set(done.stderr.splitlines())   # of both recorders the same
+        b.check(done.returncode == 125 and len(lines) == 1 and f"the {'reader ended' if role == 'reader' else role + ' is gone'}"
+                in lines.pop(), f"one line where exeat-{role} ends at once", done.stderr)
+
+
+def a_policy_that_does_not_load_is_on_record(bed):
+    run = bed.run("echo ran", POLICY.replace("allow:", "alow:"))
+    b.check(run.status == 125 and run.out == "" and 'did you mean "allow"?' in run.err, "nothing is run", run.status, run.err)
+    record = run.record("policy_reject")
+    b.check(record["file"] == bed.path(f"policy{bed.runs}.yaml") and 'did you mean "allow"?' in record["diagnostics"],
+            "which file, and what is wrong", record)
+    b.check([r["kind"] for r in run.records()] == ["start", "policy_reject", "stop"], "and no more", run.records())
+    b.check(run.record("stop")["ended"] == "not started", "it was not started")
+    run.verify()
+    log = bed.path("unread.jsonl")
+    subprocess.run([b.EXEAT, "run", "--policy", "/no/such", "--log", log, "--", "true"], capture_output=True, check=False)
+    with open(log, encoding="utf-8") as f:
+        b.check('"kind":"policy_reject"' in f.read(), "one that cannot be read, too")
 
 
 def descriptors_that_the_caller_closed_are_nobodys(bed):

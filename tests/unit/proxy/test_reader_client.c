@@ -26,13 +26,19 @@
 
 static char folder[] = "/tmp/test_reader_client.XXXXXX";
 static char said[SAID_MAX];
+static char told[64];	/* the diagnostics that came with the answer */
 
 static bool compile_at(const char *path, int *memfd, unsigned *warnings)
 {
 	struct said s = said_begin();
-	bool good = reader_compile(path, NULL, memfd, warnings);
+	struct buf diagnostics;
+	bool good;
 
+	buf_init(&diagnostics, MSG_DIAGNOSTICS_MAX);
+	good = reader_compile(path, NULL, memfd, warnings, &diagnostics);
 	said_end(s, said);
+	snprintf(told, sizeof(told), "%.*s", STR_ARG(buf_str(&diagnostics)));
+	buf_free(&diagnostics);
 	return good;
 }
 
@@ -119,10 +125,11 @@ static void an_image_that_can_change_is_refused(void **state)
 	refuse("unsealed", "an image that can still be changed");
 }
 
-static void errors_are_counted(void **state)
+static void errors_are_counted_and_handed_on(void **state)
 {
 	(void)state;
 	refuse("bad", "does not load: 2 errors\n");
+	assert_string_equal(told, "what it has printed");
 }
 
 static void a_reader_that_dies_is_no_success(void **state)
@@ -142,7 +149,7 @@ static void a_reader_that_breaks_the_protocol_is_no_success(void **state)
 
 static void answer(int channel, bool ok, uint32_t errors, uint32_t warnings)
 {
-	struct msg_read_done done = { ok, errors, warnings };
+	struct msg_read_done done = { ok, errors, warnings, STR("what it has printed") };
 	struct buf b;
 
 	buf_init(&b, MESSAGE_MAX);
@@ -237,7 +244,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_file_over_the_limit_starts_no_reader),
 		cmocka_unit_test(a_sealed_image_is_handed_out),
 		cmocka_unit_test(an_image_that_can_change_is_refused),
-		cmocka_unit_test(errors_are_counted),
+		cmocka_unit_test(errors_are_counted_and_handed_on),
 		cmocka_unit_test(a_reader_that_dies_is_no_success),
 		cmocka_unit_test(a_reader_that_breaks_the_protocol_is_no_success),
 	};

@@ -13,7 +13,7 @@ static char *const command[] = { "sh", "-c", "say \"hello\"\n", NULL };
 static json_t *config_of(const struct box_spec *spec)
 {
 	struct bundle b = { .spec = spec, .root = "/r", .netns = "/proc/7/fd/8", .root_uid = 5000,
-			    .uid = 6000, .gid = 7000, .limit_processes = true,
+			    .uid = 6000, .gid = 7000, .limit_processes = true, .limit_cpu = true,
 			    .limit_memory = 1u << 30 };
 	struct buf out;
 	json_error_t error;
@@ -178,10 +178,24 @@ static void seccomp_profile_refuses_each_way_to_a_namespace(void **state)
 	json_decref(j);
 }
 
+static void limits_are_those_that_the_machine_can_hold(void **state)
+{
+	struct box_spec spec = plain();
+	json_t *j = config_of(&spec);
+	const json_t *r = at(j, "linux", "resources");
+
+	(void)state;
+	assert_int_equal(json_integer_value(at(r, "pids", "limit")), BOX_PROCESSES_MAX);
+	assert_int_equal(json_integer_value(at(r, "memory", "limit")), 1u << 30);
+	assert_int_equal(json_integer_value(at(r, "cpu", "shares")), BOX_CPU_SHARES);
+	json_decref(j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_namespace_is_its_own_and_the_network_is_joined),
+		cmocka_unit_test(limits_are_those_that_the_machine_can_hold),
 		cmocka_unit_test(process_has_no_capability_in_any_set),
 		cmocka_unit_test(command_is_left_to_init_since_json_carries_no_bytes),
 		cmocka_unit_test(root_outside_is_in_no_mapping),

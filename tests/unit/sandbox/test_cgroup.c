@@ -62,6 +62,13 @@ static void controller_that_nobody_has_is_not_there(void **state)
 {
 	(void)state;
 	assert_false(cgroup_has_controller("no-such-controller"));
+	assert_false(cgroup_has_controller("cpus"));	/* of "cpuset" */
+}
+
+static void time_of_a_cgroup_that_is_not_there_is_none(void **state)
+{
+	(void)state;
+	assert_int_equal(cgroup_cpu_ms("exeat-test-none"), 0);
 }
 
 int main(void)
@@ -69,6 +76,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_of_a_cgroup_are_killed_and_it_is_removed),
 		cmocka_unit_test(cgroup_that_is_not_there_is_removed_already),
+		cmocka_unit_test(time_of_a_cgroup_that_is_not_there_is_none),
 		cmocka_unit_test(controller_that_nobody_has_is_not_there),
 	};
 

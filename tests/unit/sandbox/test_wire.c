@@ -193,6 +193,24 @@ static void admitted_address_reaches_the_listener_of_its_box(void **state)
 	assert_true(nothing_waits(world.box[1].tproxy));
 }
 
+static void bytes_of_a_box_are_counted_each_way(void **state)
+{
+	struct wire_box *b = &world.box[0];
+	struct wire_error why = { "", 0 };
+	uint64_t up, down, up_then, down_then, other, other_then, unused;
+
+	(void)state;
+	admit(b, SYNTHETIC, 443);
+	need(wire_box_bytes(world.gateway, b, &up, &down, &why), &why);
+	need(wire_box_bytes(world.gateway, &world.box[1], &other, &unused, &why), &why);
+	expect(b, (struct act){ SOCK_STREAM, 0, SYNTHETIC, 443 }, 0);
+	close(accept_soon(b->tproxy));
+	need(wire_box_bytes(world.gateway, b, &up_then, &down_then, &why), &why);
+	need(wire_box_bytes(world.gateway, &world.box[1], &other_then, &unused, &why), &why);
+	assert_true(up_then > up && down_then > down);
+	assert_int_equal(other_then, other);
+}
+
 static void one_address_admitted_to_two_boxes_reaches_each_ones_listener(void **state)
 {
 	(void)state;
@@ -549,6 +567,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(admitted_address_reaches_the_listener_of_its_box),
+		cmocka_unit_test(bytes_of_a_box_are_counted_each_way),
 		cmocka_unit_test(one_address_admitted_to_two_boxes_reaches_each_ones_listener),
 		cmocka_unit_test(admission_is_of_one_box_and_one_port),
 		cmocka_unit_test(what_is_not_admitted_is_refused_at_once),
