@@ -35,9 +35,11 @@ static const char usage_text[] =
 	"  --rootfs DIR       the box's root, read-only; if not given, one made of this machine's /usr\n"
 	"  --workspace DIR    /workspace in the box, writable; if not given, one that is gone at the end\n"
 	"\n"
-	"The exit status is COMMAND's (128 + N if signal N ended it). Exeat's own: 125 COMMAND was not\n"
-	"run (a file that does not load, say) or its box was ended, 126 it cannot be executed, 127 there is\n"
-	"no such COMMAND, 64 a wrong command line.\n";
+	"The exit status is COMMAND's (128 + N if signal N ended it). Exeat's own: 1 the policy does not\n"
+	"load, 125 COMMAND was not run for another reason (a secret is missing, say) or its box was ended,\n"
+	"126 it cannot be executed, 127 there is no such COMMAND, 64 a wrong command line.\n";
+
+#define EXIT_REJECTED 1		/* as "exeat policy check" says of the same file */
 
 static char command_name[] = "exeat run";
 
@@ -216,6 +218,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 	/* Only once the log is there has it a real path. */
 	if (spec.log >= 0 && run_folders_ok(o->rootfs, o->workspace, log, settings))
 		status = supervisor_run(&spec);
+	if (spec.policy < 0)
+		status = EXIT_REJECTED;
 	buf_free(&rejected);
 	if (spec.policy >= 0)
 		close(spec.policy);
