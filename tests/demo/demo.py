@@ -6,6 +6,7 @@ A box runs behind Exeat. What the box sees is printed as it happens; at the end 
 Exit status 0 only if each step went as told."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -126,6 +127,7 @@ def main():
             bad.append("the token is in the log")
     section("each step went as told" if not bad else "NOT as told:\n" + "\n".join(bad))
     sys.stdout.flush()
+    shutil.rmtree(bed.dir, True)
     os._exit(1 if bad else 0)
 
 

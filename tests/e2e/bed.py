@@ -6,7 +6,6 @@ veth. Servers are threads whose sockets were opened in the internet's namespace.
 host side, as an operator would start it.
 """
 
-import atexit
 import ctypes
 import json
 import os
@@ -68,7 +67,6 @@ class Bed:
         _check(LIBC.unshare(CLONE_NEWNET | CLONE_NEWNS))
         sh("mount", "--make-rprivate", "/")
         self.dir = tempfile.mkdtemp(prefix="exeat-test-")
-        atexit.register(shutil.rmtree, self.dir, True)
         self.host_ns = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         self._internet()
         self.dns = Dns(self)

@@ -131,9 +131,22 @@ def nothing_is_left_behind_after_a_kill(bed):
     b.wait_until("the folders and mounts to be gone", lambda: not run.left_behind())
 
 
+def _for_everybody(bed):
+    """The program at a place that any user can reach, wherever this checkout lies."""
+    folder = bed.path("programs")
+    if not os.path.exists(folder):
+        os.makedirs(folder)
+        for program in pathlib.Path(b.EXEAT).parent.glob("exeat*"):
+            shutil.copy(program, folder)
+    os.chmod(bed.dir, 0o755)
+    return folder + "/exeat"
+
+
 def wrong_input_is_one_clear_line(bed):
+    exeat = _for_everybody(bed)
+
     def told(args, text, status, **more):
-        done = subprocess.run([b.EXEAT, "run", *args], capture_output=True, text=True, check=False, **more)
+        done = subprocess.run([exeat, "run", *args], capture_output=True, text=True, check=False, **more)
         b.check(done.returncode == status and text in done.stderr, f"{args}: {text!r}", done.returncode,
                 done.stderr)
     policy = bed.write("ok.yaml", POLICY)
@@ -145,7 +158,7 @@ def wrong_input_is_one_clear_line(bed):
     told(["--policy", policy, "--workspace", "/no/such", "--", "true"], "no such folder", 125)
     told(["--policy", policy, "--log", "/proc/nope/x", "--", "true"], "audit log", 125)
     told(["--policy", policy, "--", "true"], "must be root", 125, user=65534)
-    done = subprocess.run([b.EXEAT, "policy", "check", policy], user=65534, capture_output=True, text=True, check=False)
+    done = subprocess.run([exeat, "policy", "check", policy], user=65534, capture_output=True, text=True, check=False)
     b.check(done.returncode == 1 and "must be root" in done.stderr, "the same of a check", done)
     for runtime in filter(os.path.exists, ("/usr/sbin/runc", "/usr/bin/crun")):
         b.sh("mount", "--bind", "/dev/null", runtime)   # in this test's own mount namespace
@@ -158,9 +171,10 @@ PR_CAPBSET_DROP = 24
 
 
 def a_machine_that_lacks_something_is_told_in_one_line(bed):
-    policy = bed.write("ok.yaml", POLICY)
+    policy, exeat = bed.write("ok.yaml", POLICY), _for_everybody(bed)
+
     def told(text, *before, **more):
-        done = subprocess.run([*before, b.EXEAT, "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
+        done = subprocess.run([*before, exeat, "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
                               capture_output=True, text=True, check=False, **more)
         b.check(done.returncode == 125 and text in done.stderr and done.stderr.count("\n") == 1, f"one line: {text}",
                 done.returncode, done.stderr)
