@@ -113,7 +113,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	buf_init(&pem, MSG_PEM_MAX);
 	if (broker_sandbox(env->state, m, fds, n_fds, &pem) != OK)
 		buf_free(&pem);
-	ca = (struct msg_sandbox_ca){ m->sandbox, buf_str(&pem) };
+	ca = (struct msg_sandbox_ca){ .sandbox = m->sandbox, .pem = buf_str(&pem) };
 	if (channel_send(env->supervisor, MSG_SANDBOX_CA, &ca, NULL, 0) != OK)
 		event_base_loopbreak(env->base);	/* it is gone, and has said why */
 	buf_free(&pem);

@@ -7,6 +7,7 @@
 #define D ROLE_DIALER
 #define B ROLE_BROKER
 #define R ROLE_RECORDER
+#define L ROLE_LAUNCHER
 
 #define TEXT_MAX 1024
 #define ADDRS_MAX (MSG_ADDRS_MAX * ADDR_PACKED)
@@ -33,16 +34,20 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, LIST, trust_files, 64),
 		F(struct msg_worker_start, U32, max_connections, 0),
 		F(struct msg_worker_start, U32, max_headers, 0),
-		F(struct msg_worker_start, U32, idle_ms, 0) }),
+		F(struct msg_worker_start, U32, idle_ms, 0),
+		F(struct msg_worker_start, U8, synced, 0) }),
 	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_dialer_start, LIST, servers, 8),
 		F(struct msg_dialer_start, U32, timeout_ms, 0),
 		F(struct msg_dialer_start, LIST, names, 128),
 		F(struct msg_dialer_start, LIST, own, MESSAGE_LIST_MAX) }),
-	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 3), .fields = {
+	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 4), .fields = {
 		F(struct msg_broker_start, U32, secrets, 0) }),
-	ROW(RECORDER_START, S, R, PHASE_START, msg_recorder_start, .once = true, FDS(1, 1), .fields = {
-		F(struct msg_recorder_start, STR, path, MSG_PATH_MAX) }),
+	ROW(RECORDER_START, S, R, PHASE_START, msg_recorder_start, .once = true, FDS(1, 2), .fields = {
+		F(struct msg_recorder_start, STR, path, MSG_PATH_MAX),
+		F(struct msg_recorder_start, U8, synced, 0),
+		F(struct msg_recorder_start, U64, rotate_bytes, 0),
+		F(struct msg_recorder_start, U32, rotate_seconds, 0) }),
 	ROW(READ, S, ROLE_READER, PHASE_START, msg_read, .once = true, FDS(2, 2), .fields = {
 		F(struct msg_read, STR, file, MSG_PATH_MAX),
 		F(struct msg_read, U8, secrets_known, 0),
@@ -56,13 +61,67 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_read_done, STR, diagnostics, MSG_DIAGNOSTICS_MAX) }),
 	ROW(READY, ROLE_ANY, S, PHASE_START | PHASE_RUN, msg_ready, .once = true, .fields = {
 		F(struct msg_ready, U8, unused, 0) }),
+	ROW(PING, S, ROLE_ANY, PHASE_RUN, msg_ping, .fields = { F(struct msg_ping, U32, id, 0) }),
+	ROW(PONG, ROLE_ANY, S, PHASE_RUN, msg_ping, .fields = { F(struct msg_ping, U32, id, 0) }),
+
+	ROW(LAUNCH, S, ROLE_ANY, PHASE_RUN, msg_launch, .fields = {
+		F(struct msg_launch, U32, id, 0),
+		F(struct msg_launch, U8, role, 0) }),
+	ROW(LAUNCHED, ROLE_ANY, S, PHASE_RUN, msg_launched, FDS(0, 2), .fields = {
+		F(struct msg_launched, U32, id, 0),
+		F(struct msg_launched, U32, pid, 0),
+		F(struct msg_launched, U32, code, 0) }),
+	ROW(WIRE, S, L, PHASE_RUN, msg_wire, FDS(0, 1), .fields = {
+		F(struct msg_wire, U32, id, 0),
+		F(struct msg_wire, U32, index, 0) }),
+	ROW(WIRED, L, S, PHASE_RUN, msg_wired, FDS(0, FD_WIRED_N), .fields = {
+		F(struct msg_wired, U32, id, 0),
+		F(struct msg_wired, U32, code, 0),
+		F(struct msg_wired, STR, what, TEXT_MAX),
+		F(struct msg_wired, STR, link, 16),
+		F(struct msg_wired, U32, ifindex, 0),
+		F(struct msg_wired, U32, gateway, 0),
+		F(struct msg_wired, U32, box, 0) }),
+	ROW(BOX, S, L, PHASE_RUN, msg_box, FDS(FD_BOX_N, FD_BOX_N), .fields = {
+		F(struct msg_box, U32, id, 0),
+		F(struct msg_box, STR, name, MSG_SANDBOX_NAME_MAX),
+		F(struct msg_box, STR, rootfs, MSG_PATH_MAX),
+		F(struct msg_box, STR, workspace, MSG_PATH_MAX),
+		F(struct msg_box, LIST, kept, 8),
+		F(struct msg_box, U32, nameserver, 0),
+		F(struct msg_box, STR, ca_pem, MSG_PEM_MAX),
+		F(struct msg_box, U32, arguments, 0),
+		F(struct msg_box, U32, environment, 0),
+		F(struct msg_box, U8, terminal, 0) }),
+	ROW(BOXED, L, S, PHASE_RUN, msg_boxed, FDS(0, 1), .fields = {
+		F(struct msg_boxed, U32, id, 0),
+		F(struct msg_boxed, U32, pid, 0),
+		F(struct msg_boxed, STR, text, TEXT_MAX) }),
+	ROW(KEEP_POLICY, S, L, PHASE_RUN, msg_keep_policy, FDS(1, 1), .fields = {
+		F(struct msg_keep_policy, STR, digest, 64) }),
+	ROW(ROTATE, S, L, PHASE_RUN, msg_rotate, .fields = { F(struct msg_rotate, U32, id, 0) }),
+	ROW(ROTATED, L, S, PHASE_RUN, msg_log_file, FDS(0, 1), .fields = {
+		F(struct msg_log_file, U32, code, 0) }),
+
 	ROW(SANDBOX, S, ROLE_ANY, PHASE_RUN, msg_sandbox, FDS(FD_SANDBOX_POLICY + 1, FD_SANDBOX_POLICY + POLICIES_MAX),
 	    .fields = {
 		F(struct msg_sandbox, U32, sandbox, 0),
-		F(struct msg_sandbox, STR, name, MSG_SANDBOX_NAME_MAX) }),
+		F(struct msg_sandbox, STR, name, MSG_SANDBOX_NAME_MAX),
+		F(struct msg_sandbox, STR, ca, MSG_SEALED_MAX) }),
 	ROW(SANDBOX_CA, B, S, PHASE_RUN, msg_sandbox_ca, .fields = {
 		F(struct msg_sandbox_ca, U32, sandbox, 0),
-		F(struct msg_sandbox_ca, STR, pem, MSG_PEM_MAX) }),
+		F(struct msg_sandbox_ca, STR, pem, MSG_PEM_MAX),
+		F(struct msg_sandbox_ca, STR, sealed, MSG_SEALED_MAX) }),
+	ROW(SANDBOX_GONE, S, ROLE_ANY, PHASE_RUN, msg_sandbox_gone, .fields = {
+		F(struct msg_sandbox_gone, U32, sandbox, 0) }),
+	ROW(PEER, S, ROLE_ANY, PHASE_RUN, msg_peer, FDS(1, 1), .fields = {
+		F(struct msg_peer, U32, sandbox, 0),
+		F(struct msg_peer, U8, role, 0) }),
+	ROW(POLICY, S, ROLE_ANY, PHASE_RUN, msg_policy, FDS(1, POLICIES_MAX), .fields = {
+		F(struct msg_policy, U32, sandbox, 0) }),
+	ROW(POLICY_TAKEN, ROLE_ANY, S, PHASE_RUN, msg_policy_taken, .fields = {
+		F(struct msg_policy_taken, U32, sandbox, 0),
+		F(struct msg_policy_taken, U8, ok, 0) }),
 	ROW(SECRET, S, B, PHASE_START, msg_secret, FDS(1, 1), .fields = {
 		F(struct msg_secret, STR, name, TEXT_MAX),
 		F(struct msg_secret, U8, source, 0),
@@ -72,14 +131,23 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_secret_bad, STR, name, TEXT_MAX),
 		F(struct msg_secret_bad, STR, why, TEXT_MAX) }),
 	ROW(RING, S, R, PHASE_RUN, msg_ring, FDS(3, 3), .fields = {
+		F(struct msg_ring, U32, number, 0),
 		F(struct msg_ring, U8, role, 0),
 		F(struct msg_ring, STR, sandbox, MSG_SANDBOX_NAME_MAX),
 		F(struct msg_ring, STR, policy, 64) }),
+	ROW(RING_END, S, R, PHASE_RUN, msg_ring_end, .fields = { F(struct msg_ring_end, U32, number, 0) }),
+	ROW(RING_ENDED, R, S, PHASE_RUN, msg_ring_end, .fields = { F(struct msg_ring_end, U32, number, 0) }),
+	ROW(RING_POLICY, S, R, PHASE_RUN, msg_ring_policy, .fields = {
+		F(struct msg_ring_policy, U32, number, 0),
+		F(struct msg_ring_policy, STR, policy, 64) }),
 	ROW(DRAIN, S, R, PHASE_RUN, msg_drain, .fields = { F(struct msg_drain, U32, id, 0) }),
 	ROW(DRAINED, R, S, PHASE_RUN, msg_drain, .fields = { F(struct msg_drain, U32, id, 0) }),
 	ROW(LOG_STATE, R, S, PHASE_RUN, msg_log_state, .fields = {
 		F(struct msg_log_state, U8, writable, 0),
 		F(struct msg_log_state, U32, code, 0) }),
+	ROW(LOG_FULL, R, S, PHASE_RUN, msg_log_full, .fields = { F(struct msg_log_full, U8, rotated, 0) }),
+	ROW(LOG_FILE, S, R, PHASE_RUN, msg_log_file, FDS(0, 1), .fields = {
+		F(struct msg_log_file, U32, code, 0) }),
 
 	ROW(LEASE, W, S, PHASE_RUN, msg_lease, .fields = {
 		F(struct msg_lease, U32, id, 0),
@@ -89,6 +157,15 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_leased, U32, id, 0),
 		F(struct msg_leased, U8, ok, 0),
 		F(struct msg_leased, U32, address, 0) }),
+	ROW(ACCESS, W, S, PHASE_RUN, msg_access, .fields = {
+		F(struct msg_access, U32, id, 0),
+		F(struct msg_access, STR, method, 64),
+		F(struct msg_access, STR, url, MSG_URL_MAX),
+		F(struct msg_access, STR, reason, MSG_REASON_MAX) }),
+	ROW(ACCESS_TAKEN, S, W, PHASE_RUN, msg_access_taken, .fields = {
+		F(struct msg_access_taken, U32, id, 0),
+		F(struct msg_access_taken, U32, number, 0),
+		F(struct msg_access_taken, STR, why, TEXT_MAX) }),
 
 	ROW(RESOLVE, W, D, PHASE_RUN, msg_resolve, .fields = {
 		F(struct msg_resolve, U32, id, 0),

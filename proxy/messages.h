@@ -24,17 +24,40 @@ enum message_type {
 	MSG_RECORDER_START,
 	MSG_READ,		/* to the reader */
 	MSG_READY,
+	MSG_PING,		/* to any role: is it alive? */
+	MSG_PONG,
+	/* supervisor to launcher (LAUNCH of a worker: to the nursery) */
+	MSG_LAUNCH,
+	MSG_LAUNCHED,
+	MSG_WIRE,		/* a box's wire, or one into a namespace that is there */
+	MSG_WIRED,
+	MSG_BOX,		/* a container on it */
+	MSG_BOXED,
+	MSG_KEEP_POLICY,	/* a policy's source is kept beside the log */
+	MSG_ROTATE,		/* the log's file is put aside, and a new one opened */
+	MSG_ROTATED,
 	/* supervisor to dialer and broker: a sandbox is there, with its channels and policy */
 	MSG_SANDBOX,
 	MSG_SANDBOX_CA,		/* broker: the sandbox's CA certificate */
+	MSG_SANDBOX_GONE,	/* it is over, or its worker is: all of it is forgotten */
+	MSG_PEER,		/* to worker, dialer, broker: a successor's channel instead of a dead one's */
+	MSG_POLICY,		/* to worker, dialer, broker: from now on this is the sandbox's policy */
+	MSG_POLICY_TAKEN,
 	MSG_SECRET,		/* to the broker, before READY: one secret's source */
 	MSG_SECRET_BAD,
 	MSG_RING,		/* to the recorder: a ring to read */
+	MSG_RING_END,		/* its writer is gone: what is in it is written, and it is closed */
+	MSG_RING_ENDED,
+	MSG_RING_POLICY,	/* a digest that its records may name from now on */
 	MSG_DRAIN,		/* to the recorder: write down all there is */
 	MSG_DRAINED,
 	MSG_LOG_STATE,		/* recorder: the log cannot be written, or can again */
+	MSG_LOG_FULL,		/* recorder: the file is to be rotated, or has been by another writer */
+	MSG_LOG_FILE,		/* to the recorder: the new file */
 	MSG_READ_DONE,
 	/* worker and supervisor */
+	MSG_ACCESS,		/* the box asks for something that it may not do */
+	MSG_ACCESS_TAKEN,
 	MSG_LEASE,
 	MSG_LEASED,
 	/* worker and dialer */
@@ -66,6 +89,9 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_NAME_MAX 253
 #define MSG_SANDBOX_NAME_MAX 64
 #define MSG_PATH_MAX 4096
+#define MSG_SEALED_MAX 4096		/* a CA, sealed by the broker */
+#define MSG_REASON_MAX 1024
+#define MSG_URL_MAX 4096
 #define MSG_DER_MAX 4096		/* a certificate, a public key */
 #define MSG_PEM_MAX 8192
 #define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
@@ -82,6 +108,7 @@ struct msg_worker_start {
 	uint8_t trust_system;
 	struct str_list trust_files;	/* PEM, added to the system's; read before confinement */
 	uint32_t max_connections, max_headers, idle_ms;
+	uint8_t synced;			/* a request waits until its record is on the disk */
 };
 
 struct msg_dialer_start {
@@ -91,12 +118,15 @@ struct msg_dialer_start {
 	struct str_list own;		/* the host's own ranges: never dialled */
 };
 
-struct msg_broker_start {
+struct msg_broker_start {		/* descriptors: a ring's three, and the key that CAs are sealed with */
 	uint32_t secrets;		/* so many MSG_SECRET follow */
 };
 
 struct msg_recorder_start {
-	struct str path;		/* to be told; the file comes as descriptor */
+	struct str path;		/* to be told; descriptors: the file, the signing key's file */
+	uint8_t synced;			/* log.durability */
+	uint64_t rotate_bytes;		/* 0: never */
+	uint32_t rotate_seconds;	/* 0: never */
 };
 
 struct msg_read {
@@ -117,14 +147,119 @@ struct msg_ready {
 	uint8_t unused;
 };
 
+struct msg_ping {
+	uint32_t id;
+};
+
+struct msg_launch {
+	uint32_t id;
+	uint8_t role;
+};
+
+struct msg_launched {			/* descriptors, where it was: channel, pidfd */
+	uint32_t id;
+	uint32_t pid;			/* a child of the supervisor; 0: not started, @code says why */
+	uint32_t code;			/* errno */
+};
+
+struct msg_wire {			/* descriptors: none, or a network namespace to attach to */
+	uint32_t id;
+	uint32_t index;			/* of the /30 */
+};
+
+struct msg_wired {			/* descriptors, where it worked: FD_WIRED_... */
+	uint32_t id;
+	uint32_t code;			/* errno; 0: it worked */
+	struct str what;		/* the step that failed */
+	struct str link;
+	uint32_t ifindex;
+	uint32_t gateway, box;		/* host order */
+};
+enum { FD_WIRED_NETNS, FD_WIRED_TPROXY, FD_WIRED_DNS_UDP, FD_WIRED_DNS_TCP, FD_WIRED_NFLOG, FD_WIRED_N };
+
+struct msg_box {			/* descriptors: FD_BOX_... */
+	uint32_t id;
+	struct str name;		/* of the container and its folder */
+	struct str rootfs, workspace;	/* empty: made, ephemeral */
+	struct str_list kept;		/* files that the box must not change */
+	uint32_t nameserver;		/* host order */
+	struct str ca_pem;
+	uint32_t arguments, environment;	/* so many texts each, ended by a 0, in FD_BOX_TEXTS */
+	uint8_t terminal;
+};
+enum { FD_BOX_NETNS, FD_BOX_TEXTS, FD_BOX_IN, FD_BOX_OUT, FD_BOX_ERR, FD_BOX_N };
+
+struct msg_boxed {			/* descriptor, where it works: the keeper's channel */
+	uint32_t id;
+	uint32_t pid;			/* the keeper's, a child of the supervisor; 0: @text says why */
+	struct str text;		/* "container/runc 1.1.5" */
+};
+
+struct msg_keep_policy {		/* descriptor: the source */
+	struct str digest;
+};
+
+struct msg_rotate {
+	uint32_t id;
+};
+
+struct msg_sandbox_gone {
+	uint32_t sandbox;
+};
+
+struct msg_peer {			/* descriptor: the channel */
+	uint32_t sandbox;		/* 0 to a worker: it has one only */
+	uint8_t role;			/* who is at its other end */
+};
+
+struct msg_policy {			/* descriptors: the images */
+	uint32_t sandbox;
+};
+
+struct msg_policy_taken {
+	uint32_t sandbox;
+	uint8_t ok;
+};
+
+struct msg_ring_end {
+	uint32_t number;
+};
+
+struct msg_ring_policy {
+	uint32_t number;
+	struct str policy;		/* digest; this one and the one before it are accepted */
+};
+
+struct msg_log_full {
+	uint8_t rotated;		/* another writer has done it: only the new file is wanted */
+};
+
+/* MSG_LOG_FILE and MSG_ROTATED */
+struct msg_log_file {			/* descriptor, where it worked: opened for reading and appending */
+	uint32_t code;			/* errno; 0: it worked */
+};
+
+struct msg_access {
+	uint32_t id;
+	struct str method, url, reason;
+};
+
+struct msg_access_taken {
+	uint32_t id;
+	uint32_t number;		/* of the request; 0: @why not */
+	struct str why;
+};
+
 struct msg_sandbox {
 	uint32_t sandbox;		/* the supervisor's number for it */
 	struct str name;
+	struct str ca;			/* to the broker, of a sandbox that has one: as it was sealed */
 };
 
 struct msg_sandbox_ca {
 	uint32_t sandbox;
 	struct str pem;			/* empty: the broker could not take the sandbox */
+	struct str sealed;		/* with its key, for the broker's successor alone */
 };
 
 enum secret_source { SECRET_FROM_FILE, SECRET_FROM_ENV };
@@ -142,6 +277,7 @@ struct msg_secret_bad {
 };
 
 struct msg_ring {
+	uint32_t number;		/* the supervisor's */
 	uint8_t role;			/* who writes it: decides which kinds it may */
 	struct str sandbox;		/* empty for roles that serve several */
 	struct str policy;		/* digest in force, for a worker's ring */

@@ -52,7 +52,7 @@ struct plan {
 	rlim_t locked;
 };
 
-static const struct plan plans[ROLE_COUNT] = {
+static const struct plan plans[ROLE_CONFINED_LAST + 1] = {
 	[ROLE_SUPERVISOR] = { .keeps_host = true },
 	[ROLE_WORKER] = { .own_network = true,
 			  .descriptors = MANY_DESCRIPTORS,
@@ -276,7 +276,7 @@ static void note_confined(void)
 
 enum err confine_enter(enum role role, const char **what)
 {
-	if (role >= ROLE_COUNT)
+	if (role > ROLE_CONFINED_LAST)
 		return ERR_BUG;
 	for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
 		*what = stages[i].name;

@@ -12,6 +12,8 @@
  * BROKER	secrets and CA keys; no network
  * RECORDER	writes the audit log; no network
  * READER	compiles one policy and exits; nothing else at all
+ * LAUNCHER	starts the others and makes wires and boxes for the confined supervisor
+ * NURSERY	a worker's program, loaded and waiting: workers are forked from it
  */
 #define ROLES(X)                       \
 	X(SUPERVISOR, "supervisor")    \
@@ -19,7 +21,9 @@
 	X(DIALER,     "dialer")        \
 	X(BROKER,     "broker")        \
 	X(RECORDER,   "recorder")      \
-	X(READER,     "reader")
+	X(READER,     "reader")        \
+	X(LAUNCHER,   "launcher")      \
+	X(NURSERY,    "nursery")
 
 enum role {
 #define X(name, text) ROLE_##name,
@@ -27,6 +31,9 @@ enum role {
 #undef X
 	ROLE_COUNT
 };
+
+/* Those after it live to start others, and are as strong as whoever starts Exeat. */
+#define ROLE_CONFINED_LAST ROLE_READER
 
 /* "unknown" for a number that is no role. */
 const char *role_name(enum role r);

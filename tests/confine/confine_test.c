@@ -598,7 +598,7 @@ int main(void)
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	prepare();
-	for (enum role role = 0; role < ROLE_COUNT; role++) {
+	for (enum role role = 0; role <= ROLE_CONFINED_LAST; role++) {
 		try_look(role);
 		if (role != ROLE_SUPERVISOR)
 			try_orphan(role);
