@@ -210,7 +210,7 @@ static bool start_reader(struct work *w)
 	enum err e = spawn_find_programs(dir, sizeof(dir));
 
 	if (e == OK)
-		e = spawn_role(dir, ROLE_READER, &w->channel_fd, &w->pid);
+		e = spawn_role(dir, ROLE_READER, SPAWN_CHILD, &w->channel_fd, &w->pid);
 	if (e == OK)
 		return true;
 	if (e == ERR_NOTFOUND)

@@ -259,6 +259,22 @@ out:
 	return e;
 }
 
+enum err wire_gateway_rejoin(struct wire_gateway *g, struct wire_error *why)
+{
+	enum err e = enter(g->netns, why);
+
+	if (e != OK)
+		return e;
+	netlink_close(g->route);
+	netlink_close(g->nft);
+	g->route = g->nft = NULL;
+	if (netlink_open(NETLINK_ROUTE, &g->route) != OK ||
+	    netlink_open(NETLINK_NETFILTER, &g->nft) != OK)
+		e = failed(why, "netlink sockets");
+	go_home(g);
+	return e;
+}
+
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -284,14 +300,40 @@ int wire_gateway_netns(const struct wire_gateway *g)
 
 /* ---- a box ---- */
 
-static enum err make_box_netns(struct wire_gateway *g, struct wire_box *b, struct netlink **route,
-			       struct wire_error *why)
+/* In the namespace that the thread is in. */
+static enum err only_loopback(struct wire_error *why)
 {
-	enum err e = make_netns(g, &b->netns, why);
+	struct if_nameindex *all = if_nameindex();
+	bool other = false;
+
+	if (!all)
+		return failed(why, "interfaces of the namespace");
+	for (const struct if_nameindex *i = all; i->if_index != 0; i++)
+		other = other || strcmp(i->if_name, "lo") != 0;
+	if_freenameindex(all);
+	if (!other)
+		return OK;
+	errno = EEXIST;
+	return failed(why, "the namespace has an interface beside loopback");
+}
+
+static enum err enter_given(int netns, struct wire_box *b, struct wire_error *why)
+{
+	b->netns = fcntl(netns, F_DUPFD_CLOEXEC, 0);
+	return b->netns < 0 ? failed(why, "network namespace") : enter(b->netns, why);
+}
+
+static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_box *b,
+			       struct netlink **route, struct wire_error *why)
+{
+	enum err e = given < 0 ? make_netns(g, &b->netns, why) : enter_given(given, b, why);
 
 	if (e != OK)
 		return e;
-	e = set_sysctls(box_sysctls, why);
+	if (given >= 0)
+		e = only_loopback(why);
+	if (e == OK)
+		e = set_sysctls(box_sysctls, why);
 	if (e == OK && netlink_open(NETLINK_ROUTE, route) != OK)
 		e = failed(why, "box: rtnetlink socket");
 	go_home(g);
@@ -448,8 +490,14 @@ static enum err number_box(uint32_t index, const struct addr_range *pool, struct
 	return OK;
 }
 
+enum err wire_box_adopt(struct wire_box *b)
+{
+	b->admitted = calloc(1, sizeof(*b->admitted));
+	return b->admitted ? OK : ERR_NOMEM;
+}
+
 enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
-		       struct wire_box *out, struct wire_error *why)
+		       int netns, struct wire_box *out, struct wire_error *why)
 {
 	struct wire_box b = {
 		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
@@ -460,10 +508,10 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 
 	if (e != OK)
 		return e;
-	b.admitted = calloc(1, sizeof(*b.admitted));
-	if (!b.admitted)
-		return ERR_NOMEM;
-	e = make_box_netns(g, &b, &box_route, why);
+	e = wire_box_adopt(&b);
+	if (e != OK)
+		return e;
+	e = make_box_netns(g, netns, &b, &box_route, why);
 	if (e == OK)
 		e = lay_veth(g, &b, box_route, why);
 	if (e == OK)
