@@ -119,8 +119,8 @@ static int await_exec(int report)
 	return n == sizeof(code) && code ? code : EPROTO;
 }
 
-/* As fork(), for a single-threaded process; CLONE_PARENT is what the C library has no function for. */
-static pid_t fork_sibling(void)
+/* The C library has no function for CLONE_PARENT. */
+pid_t spawn_fork_sibling(void)
 {
 	return (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, 0);
 }
@@ -139,7 +139,7 @@ enum err spawn_role(const char *dir, enum role role, enum spawn_as as, int *chan
 		return ERR_LIMIT;
 	if (channel_pair(channel) != OK || pipe2(report, O_CLOEXEC) < 0)
 		goto out;
-	born = as == SPAWN_SIBLING ? fork_sibling() : fork();
+	born = as == SPAWN_SIBLING ? spawn_fork_sibling() : fork();
 	if (born < 0)
 		goto out;
 	if (born == 0)

@@ -25,5 +25,7 @@ enum spawn_as { SPAWN_CHILD, SPAWN_SIBLING };
  * is set for one that failed, too (or 0): its parent has to wait for it. */
 must_use enum err spawn_role(const char *dir, enum role role, enum spawn_as as, int *channel_fd,
 			     pid_t *pid);
+/* As fork(), for a single-threaded process, but the child is our parent's. */
+pid_t spawn_fork_sibling(void);
 
 #endif

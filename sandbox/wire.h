@@ -79,5 +79,10 @@ void wire_box_release(struct wire_box *b);
  * returns. Elements that are there already are no error. */
 must_use enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t address,
 			     const uint16_t *ports, size_t n, struct wire_error *why);
+/* Between the two, wire_admit() says all that is admitted from then on: what it does not say again
+ * is withdrawn at the end, what it says again is admitted all the time. */
+void wire_admit_anew(struct wire_box *b);
+must_use enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b,
+				  struct wire_error *why);
 
 #endif
