@@ -163,9 +163,10 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 	struct part_state *part = arg;
 	struct supervisor *s = part->sup;
 
-	(void)fds;
-	(void)n_fds;
 	switch (type) {
+	case MSG_LAUNCHED:
+		part_launched(s, msg, fds, n_fds);
+		break;
 	case MSG_READY:
 		part->ready = true;
 		channel_set_phase(part->channel, PHASE_RUN);
@@ -282,6 +283,7 @@ static bool finish(struct supervisor *s, bool started)
 	if (s->failed)
 		record_lost(s);
 	part_end(s, PART_WORKER);
+	part_end(s, PART_NURSERY);
 	part_end(s, PART_DIALER);
 	part_end(s, PART_BROKER);
 	if (s->ring) {

@@ -16,7 +16,8 @@
 
 static const enum role part_role[PART_COUNT] = {
 	[PART_RECORDER] = ROLE_RECORDER, [PART_STANDBY] = ROLE_RECORDER,
-	[PART_BROKER] = ROLE_BROKER, [PART_DIALER] = ROLE_DIALER, [PART_WORKER] = ROLE_WORKER,
+	[PART_BROKER] = ROLE_BROKER, [PART_DIALER] = ROLE_DIALER, [PART_NURSERY] = ROLE_NURSERY,
+	[PART_WORKER] = ROLE_WORKER,
 };
 
 static const enum role ring_role[RING_COUNT] = {
@@ -39,23 +40,51 @@ static void on_closed(void *arg, const char *why)
 
 /* ---- starting parts ---- */
 
-bool part_spawn(struct supervisor *s, enum part which)
+static bool open_channel(struct supervisor *s, enum part which, int fd)
 {
 	struct part_state *p = &s->part[which];
 	struct channel_peer peer = { .self = ROLE_SUPERVISOR, .other = part_role[which],
 				     .table = exeat_messages, .on_message = supervisor_message,
 				     .on_closed = on_closed, .arg = p };
-	int fd;
 
 	p->sup = s;
 	p->which = which;
+	p->channel = channel_new(s->base, fd, &peer);
+	return p->channel != NULL;
+}
+
+bool part_spawn(struct supervisor *s, enum part which)
+{
+	struct part_state *p = &s->part[which];
+	int fd;
+
 	if (spawn_role(s->programs, part_role[which], &fd, &p->pid) != OK) {
 		fprintf(stderr, "exeat: cannot start exeat-%s in %s: %s\n", role_name(part_role[which]),
 			s->programs, strerror(errno));
 		return false;
 	}
-	p->channel = channel_new(s->base, fd, &peer);
-	return p->channel != NULL;
+	return open_channel(s, which, fd);
+}
+
+bool part_launch_worker(struct supervisor *s)
+{
+	struct msg_launch m = { .id = 1, .role = ROLE_WORKER };
+
+	return part_wait_ready(s, PART_NURSERY) &&
+	       channel_send(s->part[PART_NURSERY].channel, MSG_LAUNCH, &m, NULL, 0) == OK &&
+	       supervisor_wait(s, &s->launched, ROLE_READY_MS) && s->part[PART_WORKER].channel;
+}
+
+void part_launched(struct supervisor *s, const struct msg_launched *m, int *fds, size_t n_fds)
+{
+	if (s->launched || !m->pid || n_fds != 2) {
+		channel_close_fds(fds, n_fds);
+		part_lose(&s->part[PART_NURSERY], "no worker, or one that was not asked for");
+		return;
+	}
+	s->part[PART_WORKER].pid = (pid_t)m->pid;
+	close(fds[1]);
+	s->launched = open_channel(s, PART_WORKER, fds[0]);
 }
 
 bool part_wait_ready(struct supervisor *s, enum part which)

@@ -89,6 +89,13 @@ static bool spawn_dialer(struct supervisor *s)
 						       &s->ring_fds[RING_DIALER]));
 }
 
+static bool spawn_nursery(struct supervisor *s)
+{
+	return part_spawn(s, PART_NURSERY) &&
+	       told("the nursery's start",
+		    start_nursery(s->part[PART_NURSERY].channel, s->spec->settings));
+}
+
 static bool stage_dialer(struct supervisor *s)
 {
 	return part_wait_ready(s, PART_DIALER);
@@ -211,7 +218,7 @@ static bool stage_worker(struct supervisor *s)
 	bool ok;
 
 	ok = channel_pair(dialer) == OK && channel_pair(broker) == OK &&
-	     channel_pair(between) == OK && part_spawn(s, PART_WORKER) &&
+	     channel_pair(between) == OK && part_launch_worker(s) &&
 	     join_worker(s, dialer, broker, between);
 	close_pair(dialer);
 	close_pair(broker);
@@ -222,6 +229,7 @@ static bool stage_worker(struct supervisor *s)
 bool stages_before_box(struct supervisor *s)
 {
 	return stage_rings(s) && spawn_recorders(s) && spawn_broker(s) && spawn_dialer(s) &&
+	       spawn_nursery(s) &&
 	       stage_recorders(s) && stage_dialer(s) && stage_broker(s) && stage_wire(s) &&
 	       stage_worker(s);
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "policy/policy.h"
+#include "proxy/messages.h"
 #include "proxy/supervisor.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -26,7 +27,8 @@ struct event;
 #define SANDBOX_NUMBER 1
 
 /* The processes of a run. The standby is a recorder, too. */
-enum part { PART_RECORDER, PART_STANDBY, PART_BROKER, PART_DIALER, PART_WORKER, PART_COUNT };
+enum part { PART_RECORDER, PART_STANDBY, PART_BROKER, PART_DIALER, PART_NURSERY, PART_WORKER,
+	    PART_COUNT };
 
 enum ring_of { RING_SUPERVISOR, RING_BROKER, RING_DIALER, RING_WORKER, RING_COUNT };
 
@@ -54,7 +56,7 @@ struct supervisor {
 	struct lease_table *leases;
 	int leases_fd;
 	struct buf ca_pem;
-	bool have_ca;
+	bool have_ca, launched;
 	struct box *box;
 	struct event *box_event, *signal_event;
 	int signals;
@@ -75,6 +77,9 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 
 /* ---- supervisor_parts.c ---- */
 bool part_spawn(struct supervisor *s, enum part which);
+/* Has the nursery fork the worker. */
+bool part_launch_worker(struct supervisor *s);
+void part_launched(struct supervisor *s, const struct msg_launched *m, int *fds, size_t n_fds);
 bool part_wait_ready(struct supervisor *s, enum part which);
 /* It is gone, or is to be since it broke the rules: the run ends closed. @why is static. */
 void part_lose(struct part_state *part, const char *why);

@@ -20,6 +20,7 @@
 /* The folder that holds "exeat-worker" and its kin: next to the running program, or libexec/exeat
  * beside its bin. */
 must_use enum err spawn_find_programs(char *dir, size_t n);
+/* It is called "exeat-ROLE", whichever program it runs: a nursery's is the worker's. */
 must_use enum err spawn_role(const char *dir, enum role role, int *channel_fd, pid_t *pid);
 
 #endif
