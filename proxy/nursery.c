@@ -111,7 +111,8 @@ static void launch(struct role_env *env, const struct msg_launch *m)
 	channel_close_fds(&ends[1], 1);
 }
 
-static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
+static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds,
+		       size_t n_fds)
 {
 	channel_close_fds(fds, n_fds);
 	if (type == MSG_LAUNCH)

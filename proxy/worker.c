@@ -1,7 +1,7 @@
 /* Theory of operation
  *
- * One sandbox's worker, forked from the nursery (nursery.h), whose program this is, too. All that it
- * will ever hold is opened in on_start(): the sockets that were made for it in the gateway
+ * One sandbox's worker, forked from the nursery (nursery.h), whose program this is, too. All that
+ * it will ever hold is opened in on_start(): the sockets that were made for it in the gateway
  * namespace, the policy images, the lease table, its ring, the channels to its dialer and broker,
  * and its own key; the trust store is the nursery's. Then it is confined and tells the broker its
  * public key. Without one of its channels it can serve nobody rightly: it ends, and its
