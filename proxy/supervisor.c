@@ -318,6 +318,7 @@ static void release(struct supervisor *s)
 	lease_table_free(s->leases);
 	close_fd(s->leases_fd);
 	ring_close(s->ring);
+	broker_start_close(&s->broker_start);
 	for (size_t i = 0; i < RING_COUNT; i++) {
 		close_fd(s->ring_fds[i].memory);
 		close_fd(s->ring_fds[i].wake);

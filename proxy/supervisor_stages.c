@@ -69,9 +69,10 @@ static bool spawn_broker(struct supervisor *s)
 {
 	enum err e;
 
-	if (!part_spawn(s, PART_BROKER))
+	if (!told("the broker's start", broker_start_open(&s->broker_start, s->spec->settings)) ||
+	    !part_spawn(s, PART_BROKER))
 		return false;
-	e = start_broker(s->part[PART_BROKER].channel, s->spec->settings, s->policy,
+	e = start_broker(s->part[PART_BROKER].channel, &s->broker_start, s->policy,
 			 &s->ring_fds[RING_BROKER]);
 	/* ERR_NOTFOUND: a secret, which has been named. */
 	return e != ERR_NOTFOUND && told("the broker's start", e);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "policy/policy.h"
+#include "proxy/role_start.h"
 #include "proxy/supervisor.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -49,6 +50,7 @@ struct supervisor {
 	struct part_state part[PART_COUNT];
 	struct ring_fds ring_fds[RING_COUNT];
 	struct ring *ring;		/* the supervisor's own, for writing */
+	struct broker_start broker_start;
 	struct wire_gateway *gateway;
 	struct wire_box wire;
 	struct lease_table *leases;
