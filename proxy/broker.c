@@ -140,8 +140,10 @@ static void take_peer(struct role_env *env, const struct msg_peer *m, int fd)
 
 static void take_policy(struct role_env *env, const struct msg_policy *m, int *fds, size_t n_fds)
 {
-	const struct msg_policy_taken taken = {
-		.sandbox = m->sandbox, .ok = broker_policy(env->state, m, fds, n_fds) == OK };
+	enum err e = broker_policy(env->state, m, fds, n_fds);
+	/* A sandbox that was given up goes on under no policy. */
+	const struct msg_policy_taken taken = { .sandbox = m->sandbox,
+						.ok = e == OK || e == ERR_NOTFOUND };
 
 	tell(env, MSG_POLICY_TAKEN, &taken);
 }

@@ -310,7 +310,15 @@ enum err start_broker(struct channel *c, const struct broker_start *b, const str
 	return e ? e : all ? OK : ERR_NOTFOUND;
 }
 
-/* ---- worker ---- */
+/* ---- nursery, worker ---- */
+
+enum err start_nursery(struct channel *c, const struct settings *s)
+{
+	struct msg_nursery_start msg = { .trust_system = s->trust_system,
+					 .trust_files = { s->trust_add, s->n_trust_add } };
+
+	return channel_send(c, MSG_NURSERY_START, &msg, NULL, 0);
+}
 
 enum err start_worker(struct channel *c, const struct worker_start *w)
 {
@@ -322,8 +330,6 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.ifindex = w->wire->ifindex,
 		.gateway = w->wire->gateway,
 		.box = w->wire->address,
-		.trust_system = s->trust_system,
-		.trust_files = { s->trust_add, s->n_trust_add },
 		.max_connections = s->max_connections,
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,

@@ -39,6 +39,8 @@ void broker_start_close(struct broker_start *b);
 must_use enum err start_broker(struct channel *c, const struct broker_start *b,
 			       const struct policy *p, const struct ring_fds *ring);
 
+must_use enum err start_nursery(struct channel *c, const struct settings *s);
+
 struct worker_start {
 	const struct settings *settings;
 	const char *sandbox;
