@@ -14,7 +14,7 @@
  *             stays. broker_peer(), broker_policy(): ERR_NOTFOUND where there is no such sandbox.
  * Limits      SANDBOXES_MAX; for each TICKETS_MAX, LEAVES_MAX, GRANTS_PER_SECOND (then UNAVAILABLE)
  *             and REFUSALS_PER_SECOND records (then counted).
- * Tests       tests/unit/proxy/test_broker_service.c
+ * Tests       tests/unit/proxy/test_broker_service.c, test_broker_successors.c
  */
 #ifndef PROXY_BROKER_SERVICE_H
 #define PROXY_BROKER_SERVICE_H

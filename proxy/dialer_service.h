@@ -17,7 +17,7 @@
  * Limits      a sandbox: DIALER_RESOLVES_MAX and DIALER_DIALS_MAX under way, DIALER_TICKETS_MAX
  *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA.
  *             DIALER_SANDBOXES_MAX sandboxes.
- * Tests       tests/unit/proxy/test_dialer_service.c
+ * Tests       tests/unit/proxy/test_dialer_service.c, test_dialer_successors.c
  */
 #ifndef PROXY_DIALER_SERVICE_H
 #define PROXY_DIALER_SERVICE_H
