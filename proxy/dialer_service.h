@@ -12,8 +12,7 @@
  * Blocking    dialer_new() reads resolv.conf; then never.
  * Failure     a message that cannot be served is answered with its status; a worker that does not
  *             take its answers loses its sandbox. dialer_policy(): the policy in force stays.
- *             dialer_peer(), dialer_policy(): ERR_NOTFOUND where there is no such sandbox, which was
- *             given up then.
+ *             dialer_peer(), dialer_policy(): ERR_NOTFOUND where there is no such sandbox.
  * Limits      a sandbox: DIALER_RESOLVES_MAX and DIALER_DIALS_MAX under way, DIALER_TICKETS_MAX
  *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA.
  *             DIALER_SANDBOXES_MAX sandboxes.

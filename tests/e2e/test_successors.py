@@ -167,6 +167,24 @@ def a_secrets_file_that_is_gone_when_the_broker_dies_costs_what_needs_it_and_no_
     b.check("secret-file" in run.err, "it is told", run.err)
 
 
+def a_stopped_role_is_replaced_like_a_dead_one(bed):
+    run = _start(bed)
+    for role in ("broker", "dialer"):
+        before = b.wait_until(role, lambda: _pid(run, role))
+        os.kill(before, signal.SIGSTOP)
+        _asks_as_before(bed, run, "stopped", role)
+        b.check(_pid(run, role) not in (None, before), "by another one", role)
+    _end(run)
+
+
+def roles_that_answer_are_left_alone(bed):
+    _origin(bed)
+    run = bed.run("sleep 8; curl -sS -o /dev/null https://env.test/", POLICY, secrets=SECRETS,
+                  env=dict(os.environ, EXEAT_TEST_TOKEN=TOKENS["env.test"]))
+    b.check(run.status == 0 and not run.err, "nothing has been said to be gone", run.status, run.err)
+    b.check(not run.records("worker_lost"), "and nothing was", run.records("worker_lost"))
+
+
 LOAD = """for i in $(seq 10); do
     (for k in $(seq 30); do curl -sS -m 30 -o /dev/null -w '%{http_code}\\n' https://api.test/$i-$k; done) &
 done; wait"""
