@@ -237,6 +237,14 @@ void connections_free(struct connections *all)
 	free(all);
 }
 
+void connections_drop_idle(struct connections *all)
+{
+	for (struct connection *c = all->live; c; c = c->next) {
+		upstream_free(c->kept);
+		c->kept = NULL;
+	}
+}
+
 struct str connections_public_key(const struct connections *all)
 {
 	return tls_trust_public_key(all->trust);

@@ -21,6 +21,8 @@
 void connections_free(struct connections *all);
 /* The worker's public key (DER), for the broker. */
 struct str connections_public_key(const struct connections *all);
+/* A new dialer: connections to origins that its predecessor made, and nobody uses, are closed. */
+void connections_drop_idle(struct connections *all);
 size_t connections_count(const struct connections *all);
 
 /* ---- for proxy/connection.c ---- */

@@ -18,8 +18,8 @@
  *
  * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was kept and turns out to be dead
  * gives way to a new one if nothing of the answer came and either nothing of this request went out
- * or the method is idempotent and there is no body. The exchange then goes back to DIAL; its begin
- * record holds.
+ * or the method is idempotent and there is no body; and one whose ticket died with its dialer, at
+ * GRANT. The exchange then goes back to DIAL; its begin record holds.
  */
 #include "proxy/exchange.h"
 
@@ -291,6 +291,17 @@ static void apply_edits(struct exchange *x)
 	fields_add(&x->fields, STR("accept-encoding"), STR("identity"));
 }
 
+static void start_again(struct exchange *x)
+{
+	drop_upstream(x);
+	fields_wipe(&x->edits);
+	scrub_free(x->scrub);
+	x->scrub = NULL;
+	x->asked = x->granted = x->head_sent = x->continued = false;
+	x->retried = true;
+	x->step = STEP_DIAL;
+}
+
 static enum result step_grant(struct exchange *x)
 {
 	if (x->rule.credential == NO_CREDENTIAL)
@@ -302,6 +313,11 @@ static enum result step_grant(struct exchange *x)
 	}
 	if (!x->granted)
 		return WAIT;
+	/* The dialer that vouched for the connection is gone: one of its successor's will do. */
+	if (x->grant_status == GRANT_NO_TICKET && !x->retried) {
+		start_again(x);
+		return MOVED;
+	}
 	if (x->grant_status != GRANT_OK) {
 		exchange_refuse(x, grant_refusal(x->grant_status), STR_NONE);
 		return MOVED;
@@ -392,7 +408,8 @@ static enum result step_relay(struct exchange *x)
 
 static void give_back(struct exchange *x)
 {
-	if (x->request_ended && !*x->env->kept && x->env->origin->reusable(x->up)) {
+	if (x->request_ended && !*x->env->kept && upstream_has_ticket(x->up) &&
+	    x->env->origin->reusable(x->up)) {
 		x->up->reused = true;
 		*x->env->kept = x->up;
 		x->up = NULL;
@@ -469,17 +486,6 @@ static bool may_retry(const struct exchange *x)
 	if (stream_bytes_out(x->up->stream) == x->sent_from)
 		return true;
 	return x->request.body == BODY_NONE && idempotent(buf_str(&x->method));
-}
-
-static void start_again(struct exchange *x)
-{
-	drop_upstream(x);
-	fields_wipe(&x->edits);
-	scrub_free(x->scrub);
-	x->scrub = NULL;
-	x->asked = x->granted = x->head_sent = x->continued = false;
-	x->retried = true;
-	x->step = STEP_DIAL;
 }
 
 void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why)
