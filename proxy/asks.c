@@ -11,10 +11,11 @@
  *   FORGOTTEN   cancelled or timed out: the answer may still come and is then thrown away; its
  *               timer ends that after ASK_FORGOTTEN_MS
  *
- * A dialer or broker that is gone has forgotten what it was asked: its successor is asked again. None
- * of these questions does anything twice that may be done only once: a connection that was dialled
- * for nobody is closed with its dialer, and no byte of a request goes out before its answer. But
- * what was sent ASK_SENDS_MAX times and not answered once may be what they died of, and fails.
+ * A dialer or broker that is gone has forgotten what it was asked: its successor is asked again.
+ * None of these questions does anything twice that may be done only once: a connection that was
+ * dialled for nobody is closed with its dialer, and no byte of a request goes out before its
+ * answer. But what was sent ASK_SENDS_MAX times and not answered once may be what they died of, and
+ * fails.
  *
  * A descriptor that nobody waits for is closed and its ticket handed back, whatever its id says.
  */

@@ -30,8 +30,6 @@
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"
 
-enum step { STEP_CHECK, STEP_DECIDE, STEP_DIAL, STEP_CONFIRM, STEP_FOREIGN, STEP_GRANT, STEP_BEGIN,
-	    STEP_SEND, STEP_RELAY, STEP_FINISH, STEP_COUNT };
 enum result { NEXT, WAIT, MOVED, DONE };
 
 /* ---- refusing ---- */
@@ -65,6 +63,18 @@ static void drop_upstream(struct exchange *x)
 	}
 	upstream_free(x->up);
 	x->up = NULL;
+}
+
+void exchange_forget_grant(struct exchange *x)
+{
+	if (x->grant) {
+		ask_cancel(x->env->w, x->grant);
+		x->grant = 0;
+	}
+	fields_wipe(&x->edits);
+	scrub_free(x->scrub);
+	x->scrub = NULL;
+	x->asked = x->granted = false;
 }
 
 /* Records may have to wait for room. False: not yet. */
@@ -113,8 +123,8 @@ static enum result step_check(struct exchange *x)
 
 static enum verdict decide(struct exchange *x, const struct facts *f)
 {
-	x->decision = policy_decide(x->env->w->policy, f);
-	x->rule = policy_rule(x->env->w->policy, x->decision.rule);
+	x->decision = policy_decide(x->policy, f);
+	x->rule = policy_rule(x->policy, x->decision.rule);
 	x->decided = true;
 	return x->decision.verdict;
 }
@@ -193,7 +203,7 @@ static enum foreign foreign_here(const struct exchange *x)
 		return x->rule.foreign;
 	if (x->rule.credential == NO_CREDENTIAL)
 		return FOREIGN_KEEP;
-	return policy_credential(x->env->w->policy, x->decision.rule.image, x->rule.credential)
+	return policy_credential(x->policy, x->decision.rule.image, x->rule.credential)
 		.foreign;
 }
 
@@ -294,10 +304,8 @@ static void apply_edits(struct exchange *x)
 static void start_again(struct exchange *x)
 {
 	drop_upstream(x);
-	fields_wipe(&x->edits);
-	scrub_free(x->scrub);
-	x->scrub = NULL;
-	x->asked = x->granted = x->head_sent = x->continued = false;
+	exchange_forget_grant(x);
+	x->head_sent = x->continued = false;
 	x->retried = true;
 	x->step = STEP_DIAL;
 }
@@ -621,6 +629,7 @@ struct exchange *exchange_new(const struct exchange_env *env)
 	if (!x)
 		return NULL;
 	x->env = env;
+	x->policy = policy_hold(env->w->policy);
 	buf_init(&x->method, HTTP1_LINE_MAX);
 	buf_init(&x->target, HTTP1_LINE_MAX);
 	buf_init(&x->path, HTTP1_LINE_MAX);
@@ -648,5 +657,6 @@ void exchange_free(struct exchange *x)
 	fields_wipe(&x->fields);
 	fields_wipe(&x->edits);
 	fields_wipe(&x->trailers);
+	policy_free(x->policy);
 	free(x);
 }

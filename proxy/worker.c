@@ -105,12 +105,33 @@ static void on_confined(struct role_env *env)
 
 /* ---- the run ---- */
 
+static bool take_policy(struct worker *w, const int *fds, size_t n)
+{
+	struct policy *policy;
+
+	if (policy_map(fds, n, &policy) != OK)
+		return false;
+	connections_new_policy(w->connections, policy);
+	return true;
+}
+
+static void on_policy(struct worker *w, const struct msg_policy *m, const int *fds, size_t n)
+{
+	struct msg_policy_taken taken = { .sandbox = m->sandbox, .ok = take_policy(w, fds, n) };
+
+	channel_close_fds(fds, n);
+	if (channel_send(w->supervisor, MSG_POLICY_TAKEN, &taken, NULL, 0) != OK)
+		event_base_loopbreak(w->base);	/* it is gone, and has said why */
+}
+
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	struct state *s = env->state;
 
 	if (type == MSG_PEER)
 		peers_replace(&s->w, msg, fds[0]);
+	else if (type == MSG_POLICY)
+		on_policy(&s->w, msg, fds, n_fds);
 	else if (!asks_answer(&s->w, type, msg, fds, n_fds))
 		event_base_loopbreak(env->base);	/* that is no supervisor of ours */
 }

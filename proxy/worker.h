@@ -36,7 +36,8 @@ struct worker {
 	struct event_base *base;
 	struct channel *supervisor, *dialer, *broker;	/* the last two: NULL while away */
 	unsigned dialers;		/* so many before this one: tickets are of one of them */
-	struct policy *policy;
+	struct policy *policy;		/* in force; who needs it longer holds it */
+	unsigned policies;		/* so many before this one */
 	struct lease_table *leases;
 	struct addr_range pool;
 	uint32_t refusal_address;

@@ -533,6 +533,8 @@ HELPER void read_log(struct rig *r)
 		json_object(&j);
 		json_put_str(&j, "kind", str_of(record_kind_name(head.kind)));
 		record_write_fields(bytes, &j);
+		if (head.policy.n)
+			json_put_str(&j, "policy", head.policy);
 		json_object_end(&j);
 		buf_put_c(&r->log, '\n');
 	}
@@ -625,6 +627,11 @@ HELPER void rig_close(struct rig *r)
 	event_free(r->limit);
 	event_base_free(r->base);
 	unlink(r->trust_path);
+}
+
+HELPER void rig_new_policy(struct rig *r, const struct rig_rule *rules, size_t n)
+{
+	connections_new_policy(r->w.connections, make_policy(rules, n, r->port, false));
 }
 
 /* ---- the client ---- */
