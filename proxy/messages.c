@@ -96,7 +96,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_box, U8, terminal, 0) }),
 	ROW(BOXED, L, S, PHASE_RUN, msg_boxed, FDS(0, 1), .fields = {
 		F(struct msg_boxed, U32, id, 0),
-		F(struct msg_boxed, U32, pid, 0),
+		F(struct msg_boxed, U8, ok, 0),
 		F(struct msg_boxed, STR, text, TEXT_MAX) }),
 	ROW(KEEP_POLICY, S, L, PHASE_RUN, msg_keep_policy, FDS(1, 1), .fields = {
 		F(struct msg_keep_policy, STR, digest, 64) }),
@@ -229,6 +229,8 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_ticket, STR, addr, ADDR_PACKED) }),
 	ROW(TICKET_END, D, B, PHASE_RUN, msg_ticket_end, .fields = {
 		F(struct msg_ticket_end, U64, ticket, 0) }),
+	ROW(TICKETS_TOLD, D, B, PHASE_RUN, msg_tickets_told, .once = true, .fields = {
+		F(struct msg_tickets_told, U8, unused, 0) }),
 
 	ROW(SANDBOX_LOST, ROLE_ANY, S, PHASE_RUN, msg_sandbox_lost, .fields = {
 		F(struct msg_sandbox_lost, U32, sandbox, 0),
