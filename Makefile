@@ -24,6 +24,8 @@ LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 # ---- what is in which process: what is not listed is not in it ----
 CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c
 YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
+                      proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c
@@ -33,7 +35,8 @@ CHANNEL := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD := sandbox/ring.c proxy/record.c
 
-SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c proxy/settings.c \
+SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c \
+                      sandbox/notify.c \
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
