@@ -17,6 +17,8 @@ LF.cov     := --coverage
 WARN       := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wswitch-enum -Wvla -Werror
 LIBEXEC    := $(PREFIX)/libexec/exeat
+UNITS      := $(PREFIX)/lib/systemd/system
+MAN        := exeat.8 exeat.yaml.5 exeat-policy.5
 COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong -fno-common \
               $(CF.$(MODE)) $(CPPFLAGS) $(CFLAGS)
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
@@ -79,7 +81,7 @@ objects   = $(patsubst %.c,$(O)/%.o,$(1))
 libs      = $(if $(1),$(shell pkg-config --libs $(1)))
 
 .DEFAULT_GOAL := all
-.PHONY: all run check lint compdb install uninstall clean help deps fuzz bench FORCE
+.PHONY: all run check lint compdb install uninstall man clean help deps fuzz bench FORCE
 .SECONDARY:
 
 all: $(BINARIES) ## build the programs
@@ -124,11 +126,18 @@ install: ## build for release and install under DESTDIR/PREFIX
 	  install -D -m 0755 build/release/$$p $(DESTDIR)$(LIBEXEC)/$$p; done
 	$(Q)set -e; for f in policy.yaml exeat.yaml; do \
 	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
+	$(Q)set -e; for p in $(MAN); do \
+	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
+	$(Q)install -d $(DESTDIR)$(UNITS)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|' conf/systemd/exeat.service.in > $(DESTDIR)$(UNITS)/exeat.service
+man: $(O)/exeat ## write those manual pages anew that are made of what the programs know
+	$(Q)sh conf/man/make-pages.sh $(O) conf/man
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 uninstall: ## take away what install has put there
 	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/exeat
-	$(Q)rm -rf $(DESTDIR)$(LIBEXEC) $(DESTDIR)$(PREFIX)/share/doc/exeat
+	$(Q)rm -rf $(DESTDIR)$(LIBEXEC) $(DESTDIR)$(PREFIX)/share/doc/exeat $(DESTDIR)$(UNITS)/exeat.service
+	$(Q)for p in $(MAN); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
 clean: ## remove what was built
 	rm -rf build compile_commands.json
 

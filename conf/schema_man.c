@@ -24,6 +24,17 @@ static void put_text(struct buf *out, const char *text)
 	}
 }
 
+/* A row's help is a sentence without its beginning and its end. */
+static void put_sentence(struct buf *out, const char *help)
+{
+	if (help[0] >= 'a' && help[0] <= 'z') {
+		buf_put_c(out, (char)(*help - 'a' + 'A'));
+		help++;
+	}
+	put_text(out, help);
+	buf_put_str(out, STR(".\n"));
+}
+
 static void put_choices(struct buf *out, const struct schema_row *row)
 {
 	for (size_t i = 0; row->choices[i]; i++)
@@ -103,10 +114,8 @@ static void put_item(struct man *m, const struct schema_row *row)
 	buf_put_str(m->out, STR(" : Ar "));
 	put_form(m->out, row);
 	buf_put_c(m->out, '\n');
-	if (row->help) {
-		put_text(m->out, row->help);
-		buf_put_str(m->out, STR(".\n"));
-	}
+	if (row->help)
+		put_sentence(m->out, row->help);
 	put_range(m->out, row);
 	put_default(m->out, row);
 }

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -60,6 +61,9 @@ int main(int argc, char **argv)
 {
 	if (!have_three_descriptors())
 		return EX_OSERR;
+	/* A box passes through folders that are made for it as somebody who is not root. What others
+	 * must not read says so where it is made. */
+	(void)umask(022);
 	if (argc < 2)
 		return usage_wrong("exeat", "a command is needed: run, policy, log, settings or version");
 	if (usage_asked(argv[1]))

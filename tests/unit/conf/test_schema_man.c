@@ -27,7 +27,7 @@ static void every_key_has_an_item(void **state)
 				   "From 1 to 1.\n"
 				   "It must be there.\n"
 				   ".It Ic in : Ar map\n"
-				   "a group.\n"
+				   "A group.\n"
 				   ".It Ic in.size : Ar size\n"
 				   "\\&.how large.\n"
 				   "From 4KiB to 1MiB.\n"
@@ -36,7 +36,7 @@ static void every_key_has_an_item(void **state)
 				   ".It Ic map : Ar map\n"
 				   "Without it: none.\n"
 				   ".It Ic map.NAME : Ar list\n"
-				   "its \\e texts.\n"
+				   "Its \\e texts.\n"
 				   "At most 2.\n"
 				   ".El\n";
 	struct buf out;
