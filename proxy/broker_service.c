@@ -15,9 +15,9 @@
  * its struct secret, in the edit and in the channel's packet, each wiped when it is done with.
  *
  * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are
- * counted and the count is in its next or last record (suppressed), past GRANTS_PER_SECOND it gets
+ * counted and the count is in its next or last record (suppressed), past its grants a second it gets
  * none until the second is over. One that does not read its answers is ended by its full queue
- * (CHANNEL_QUEUE_MAX).
+ * (broker_limit()).
  *
  * Leaves: only for a name that the policy could allow with nothing but the name known, or with
  * "refusal: explain" for any name, since a refusal over TLS needs one. The name is the one in the
@@ -69,6 +69,8 @@ struct broker {
 	struct secret_table *secrets;
 	struct sandbox *first;
 	size_t n;
+	uint32_t max_grants;
+	size_t max_queued;
 	struct record record;
 	broker_lost_fn *on_lost;
 	void *on_lost_arg;
@@ -209,7 +211,7 @@ static void prepare(struct sandbox *s, struct grant *g, struct credential_edit *
 {
 	struct second *second = this_second(s);
 
-	if (second->grants == GRANTS_PER_SECOND) {
+	if (second->grants >= s->broker->max_grants) {
 		withdraw(g, "too many grants in one second");
 		return;
 	}
@@ -395,6 +397,7 @@ static bool open_channels(struct sandbox *s, int worker, int dialer)
 	if (!s->dialer)
 		return false;
 	channel_set_phase(s->worker, PHASE_RUN);
+	channel_set_limit(s->worker, s->broker->max_queued);
 	channel_set_phase(s->dialer, PHASE_RUN);
 	return true;
 }
@@ -502,6 +505,12 @@ void broker_free(struct broker *b)
 	secret_table_free(b->secrets);
 	ring_close(b->ring);
 	free(b);
+}
+
+void broker_limit(struct broker *b, uint32_t grants_per_second, size_t queued)
+{
+	b->max_grants = grants_per_second;
+	b->max_queued = queued;
 }
 
 void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg)

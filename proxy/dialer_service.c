@@ -62,6 +62,7 @@ struct dialer {
 	struct dialer_ranges ranges;
 	struct box *boxes;
 	size_t n_boxes;
+	uint32_t max_dials, max_queued;
 	dialer_lost_fn *on_lost;
 	void *on_lost_arg;
 };
@@ -481,7 +482,7 @@ static void begin_dial(struct job *j)
 static void on_dial(struct box *b, const struct msg_dial *m)
 {
 	struct msg_dialed full = { .id = m->id, .status = DIAL_QUOTA };
-	struct job *j = b->dials < DIALER_DIALS_MAX && b->tickets.n + b->dials < DIALER_TICKETS_MAX
+	struct job *j = b->dials < b->dialer->max_dials && b->tickets.n + b->dials < DIALER_TICKETS_MAX
 				? job_new(b, true, m->id)
 				: NULL;
 	const struct addr none = { 0 };
@@ -560,6 +561,7 @@ static bool open_channels(struct box *b, int *fds)
 	if (!b->worker || !b->broker)
 		return false;
 	channel_set_phase(b->worker, PHASE_RUN);
+	channel_set_limit(b->worker, b->dialer->max_queued);
 	channel_set_phase(b->broker, PHASE_RUN);
 	return true;
 }
@@ -640,6 +642,8 @@ struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start
 		return NULL;
 	d->base = base;
 	d->ring = ring;
+	d->max_dials = start->dials;
+	d->max_queued = start->queued;
 	if (!dialer_ranges_parse(&d->ranges, &start->own)) {
 		*why = "the host's own addresses are malformed";
 		free(d);

@@ -11,8 +11,9 @@
  * Blocking    dialer_new() reads resolv.conf; then never.
  * Failure     a message that cannot be served is answered with its status; a worker that does not
  *             take its answers loses its channel.
- * Limits      a sandbox: DIALER_RESOLVES_MAX and DIALER_DIALS_MAX under way, DIALER_TICKETS_MAX
- *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA.
+ * Limits      a sandbox: DIALER_RESOLVES_MAX and the start's dials under way, DIALER_TICKETS_MAX
+ *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA. The start's bytes wait for
+ *             a worker that does not read; then its sandbox is given up.
  *             DIALER_SANDBOXES_MAX sandboxes.
  * Tests       tests/unit/proxy/test_dialer_service.c
  */
@@ -22,7 +23,6 @@
 #include "proxy/messages.h"
 
 #define DIALER_RESOLVES_MAX 256
-#define DIALER_DIALS_MAX 256
 #define DIALER_TICKETS_MAX 8192
 #define DIALER_SANDBOXES_MAX 4096
 #define DIALER_OWN_MAX 128

@@ -129,7 +129,7 @@ static const struct schema_row log_rows[] = {
 };
 
 static const struct schema_row limits_rows[] = {
-	FIELD("sandboxes", NUMBER, sandboxes, .min = 1, .max = 65535, .initial = "1000",
+	FIELD("sandboxes", NUMBER, sandboxes, .min = 1, .max = 1000, .initial = "1000",
 	      .help = "sandboxes at once, all together"),
 	FIELD("leases", NUMBER, leases, .min = 1, .max = 4096, .initial = "4096",
 	      .help = "names that one box may know at once"),
@@ -137,8 +137,8 @@ static const struct schema_row limits_rows[] = {
 	      .help = "connections that one box may have open"),
 	FIELD("dials", NUMBER, dials, .min = 1, .max = 4096, .initial = "256",
 	      .help = "connections to origins that may be under way at once"),
-	FIELD("grants", NUMBER, grants, .min = 1, .max = 100000, .initial = "200",
-	      .help = "requests in one second that a credential is put on"),
+	FIELD("grants", NUMBER, grants, .min = 1, .max = 100000, .initial = "5000",
+	      .help = "requests in one second that a credential is put on; those beyond are refused"),
 	FIELD("idle", DURATION, idle_ms, .min = 1000, .max = DAY_MS, .initial = "1h",
 	      .help = "after so long without a byte a connection is closed"),
 	FIELD("headers", SIZE, headers, .min = 4096, .max = 1 << 20, .initial = "64KiB",

@@ -18,6 +18,9 @@ static const struct test_rule rules[] = {
 	{ .id = "no-secrets", .deny = true, .hosts = { LIST("secrets.inside.test") } },
 };
 
+#define DIALS_MAX 16
+#define QUEUED_MAX (256u << 10)
+
 static struct world world;
 static struct dns_server server;
 static struct dialer *dialer;
@@ -163,7 +166,8 @@ static int setup(void **state)
 {
 	static struct str servers[1];
 	struct str own[] = { STR("203.0.113.99"), STR("127.0.0.5") };
-	struct msg_dialer_start start = { .timeout_ms = 200, .servers = { servers, 1 }, .own = { own, 2 } };
+	struct msg_dialer_start start = { .timeout_ms = 200, .servers = { servers, 1 }, .own = { own, 2 },
+					  .dials = DIALS_MAX, .queued = QUEUED_MAX };
 	const char *why = "";
 
 	(void)state;
@@ -466,7 +470,7 @@ static void past_the_quota_a_dial_is_answered_so(void **state)
 	char name[64];
 
 	(void)state;
-	for (unsigned i = 0; i < DIALER_DIALS_MAX; i++) {
+	for (unsigned i = 0; i < DIALS_MAX; i++) {
 		snprintf(name, sizeof(name), "d%u.silent.public.test", i);
 		m.name = str_of(name);
 		assert_int_equal(channel_send(worker, MSG_DIAL, &m, NULL, 0), OK);
