@@ -237,6 +237,8 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_ticket, STR, addr, ADDR_PACKED) }),
 	ROW(TICKET_END, D, B, PHASE_RUN, msg_ticket_end, .fields = {
 		F(struct msg_ticket_end, U64, ticket, 0) }),
+	ROW(TICKETS_TOLD, D, B, PHASE_RUN, msg_tickets_told, .once = true, .fields = {
+		F(struct msg_tickets_told, U8, unused, 0) }),
 
 	ROW(SANDBOX_LOST, ROLE_ANY, S, PHASE_RUN, msg_sandbox_lost, .fields = {
 		F(struct msg_sandbox_lost, U32, sandbox, 0),

@@ -76,6 +76,7 @@ enum message_type {
 	/* dialer to broker */
 	MSG_TICKET,
 	MSG_TICKET_END,
+	MSG_TICKETS_TOLD,	/* once: all that were there before the channel was */
 	/* dialer and broker to supervisor: a sandbox's worker broke the rules of its channel */
 	MSG_SANDBOX_LOST,
 };
@@ -426,6 +427,10 @@ struct msg_ticket {
 
 struct msg_ticket_end {
 	uint64_t ticket;
+};
+
+struct msg_tickets_told {
+	uint8_t unused;
 };
 
 struct msg_sandbox_lost {

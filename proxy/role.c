@@ -63,11 +63,20 @@ static void confine_and_serve(struct life *life)
 		event_base_loopbreak(life->env.base); /* the supervisor is gone, and has said why */
 }
 
+/* The supervisor asks whether the loop still turns. */
+static void answer_ping(struct life *life, const struct msg_ping *m)
+{
+	if (channel_send(life->env.supervisor, MSG_PONG, m, NULL, 0) != OK)
+		event_base_loopbreak(life->env.base); /* the supervisor is gone, and has said why */
+}
+
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	struct life *life = arg;
 
-	if (life->running)
+	if (type == MSG_PING)
+		answer_ping(life, msg);
+	else if (life->running)
 		life->role->on_message(&life->env, type, msg, fds, n_fds);
 	else if (life->role->on_start(&life->env, type, msg, fds, n_fds))
 		confine_and_serve(life);

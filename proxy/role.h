@@ -2,7 +2,8 @@
  *
  * role_main() opens the channel on ROLE_CHANNEL_FD, waits for the role's start message, lets the
  * role prepare all that it will not be able to open later, confines the process (roles.h: not all
- * are confined), tells READY and runs the loop until the supervisor's channel closes.
+ * are confined), tells READY and runs the loop until the supervisor's channel closes. While it
+ * runs, PING is answered with PONG here.
  *
  * Ownership   @fds given to on_start and on_message are the role's to keep or close.
  * Blocking    the loop; on_start may read files.
