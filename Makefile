@@ -47,7 +47,8 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/parts.c proxy/rings.c proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c \
                       proxy/policies.c proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
-                      sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c
+                      sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c \
+                      sandbox/held_secret.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
@@ -61,8 +62,8 @@ SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cac
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
-                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
-                      proxy/audit.c proxy/broker_service.c proxy/broker.c
+                      broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
+                      proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c

@@ -42,7 +42,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_dialer_start, LIST, own, MESSAGE_LIST_MAX),
 		F(struct msg_dialer_start, U32, dials, 0),
 		F(struct msg_dialer_start, U32, queued, 0) }),
-	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 4), .fields = {
+	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(4, 4), .fields = {
 		F(struct msg_broker_start, U32, secrets, 0),
 		F(struct msg_broker_start, U32, grants, 0),
 		F(struct msg_broker_start, U32, queued, 0) }),
