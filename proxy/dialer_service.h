@@ -28,6 +28,9 @@
 
 #define DIALER_RESOLVES_MAX 256
 #define DIALER_SANDBOXES_MAX 4096
+/* Under way, of all sandboxes together: past half of it, one that has its share or more gets no other,
+ * and each still gets its share. */
+#define DIALER_DIALS_ALL 4096
 #define DIALER_OWN_MAX 128
 
 struct event_base;
