@@ -99,6 +99,10 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
 #define MSG_SECRETS_MAX 256		/* of all sandboxes together */
 #define MSG_URL_PATH_MAX 32768
+/* So many answers may a worker leave unread at one peer, which gives its sandbox up with the next: a
+ * worker that asks without reading costs its peer no more. */
+#define MSG_CREDITS 4096
+#define MSG_CONNECTIONS_MAX 16384	/* of a box; each takes two descriptors of its worker */
 #define MSG_ADDRS_MAX 16		/* addresses of one answer that are passed on */
 
 struct msg_worker_start {

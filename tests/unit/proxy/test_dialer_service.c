@@ -508,6 +508,37 @@ static void past_the_quota_a_dial_is_answered_so(void **state)
 	assert_int_equal(dial("api.inside.test", false, PORT_FIRST), DIAL_QUOTA);
 }
 
+/* It asks what is answered at once, and reads nothing. */
+static void a_worker_that_leaves_more_answers_unread_than_it_may_loses_its_sandbox(void **state)
+{
+	const struct msg_resolve m = { .id = 5, .name = STR("evil.test") };
+	struct buf packet;
+	int w[2], b[2], fds[3];
+	const struct msg_sandbox s = { .sandbox = 9, .name = STR("box-9") };
+	unsigned sent = 0;
+
+	(void)state;
+	assert_int_equal(channel_pair(w), OK);
+	assert_int_equal(channel_pair(b), OK);
+	fds[FD_SANDBOX_WORKER] = w[1];
+	fds[FD_SANDBOX_OTHER] = b[1];
+	fds[FD_SANDBOX_POLICY] = make_image(rules, sizeof(rules) / sizeof(rules[0]));
+	assert_int_equal(dialer_sandbox(dialer, &s, fds, 3), OK);
+	buf_init(&packet, MESSAGE_MAX);
+	assert_int_equal(message_encode(message_row(exeat_messages, MSG_RESOLVE), &m, &packet), OK);
+	while (got.lost == 0 && sent < 3 * MSG_CREDITS) {
+		sent += send(w[0], packet.p, packet.n, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+		event_base_loop(world.base, EVLOOP_NONBLOCK);
+	}
+	assert_int_equal(got.lost, 1);
+	assert_int_equal(got.lost_sandbox, 9);
+	assert_string_equal(got.lost_why, "does not take the dialer's answers");
+	assert_int_equal(resolve("nx.public.test"), RESOLVE_NXDOMAIN);
+	buf_free(&packet);
+	close(w[0]);
+	close(b[0]);
+}
+
 /* Everybody's dials together: who has more than its share is refused first. */
 static void a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs(void **state)
 {
@@ -867,6 +898,7 @@ int main(void)
 		CASE(a_refusing_origin_is_told_as_refused),
 		CASE(nothing_is_connected_that_the_log_does_not_take),
 		CASE(past_the_quota_a_dial_is_answered_so),
+		CASE(a_worker_that_leaves_more_answers_unread_than_it_may_loses_its_sandbox),
 		CASE(a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs),
 		CASE(a_worker_that_ends_leaves_its_sandbox_until_that_is_gone),
 		CASE(a_gone_sandbox_closes_its_channels_and_forgets_what_is_under_way),
