@@ -287,7 +287,7 @@ const struct part_hooks nursery_hooks = { .started = nursery_started, .ready = n
 
 static bool recorder_started(struct part *p)
 {
-	return start_recorder(p->channel, p->a->log_path, p->a->log) == OK;
+	return start_recorder(p->channel, p->a->settings, p->a->log_path, p->a->log) == OK;
 }
 
 static void recorder_ready(struct part *p)
