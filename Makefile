@@ -37,7 +37,8 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/ex
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
-                      proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
+                      proxy/log_verify.c proxy/log_tail.c proxy/log_line.c proxy/log_files.c \
+                      proxy/log_write.c proxy/log_rotate.c proxy/log_key.c proxy/log_sign.c proxy/cmd_policy.c proxy/cmd_log.c \
                       proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
@@ -57,7 +58,8 @@ SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cac
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
                       broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
                       proxy/audit.c proxy/broker_service.c proxy/broker.c
-SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
+SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
+                      proxy/recorder.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 
