@@ -37,10 +37,11 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/ex
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
-                      proxy/log_verify.c proxy/log_tail.c proxy/log_line.c proxy/log_files.c \
-                      proxy/log_write.c proxy/log_rotate.c proxy/log_key.c proxy/log_sign.c proxy/cmd_policy.c proxy/cmd_log.c \
-                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
-                      proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
+                      proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
+                      proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c proxy/log_key.c proxy/log_sign.c \
+                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_records.c \
+                      proxy/parts.c proxy/rings.c proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c \
+                      proxy/policies.c proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
                       sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \

@@ -95,7 +95,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_box, U8, terminal, 0) }),
 	ROW(BOXED, L, S, PHASE_RUN, msg_boxed, FDS(0, 1), .fields = {
 		F(struct msg_boxed, U32, id, 0),
-		F(struct msg_boxed, U32, pid, 0),
+		F(struct msg_boxed, U8, ok, 0),
 		F(struct msg_boxed, STR, text, TEXT_MAX) }),
 	ROW(KEEP_POLICY, S, L, PHASE_RUN, msg_keep_policy, FDS(1, 1), .fields = {
 		F(struct msg_keep_policy, STR, digest, 64) }),

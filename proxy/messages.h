@@ -158,8 +158,8 @@ struct msg_launch {
 
 struct msg_launched {			/* descriptors, where it was: channel, pidfd */
 	uint32_t id;
-	uint32_t pid;			/* a child of the supervisor; 0: not started, @code says why */
-	uint32_t code;			/* errno */
+	uint32_t pid;			/* a child of the supervisor, of a failed start, too; or 0 */
+	uint32_t code;			/* errno; 0: it was started */
 };
 
 struct msg_wire {			/* descriptors: none, or a network namespace to attach to */
@@ -191,7 +191,7 @@ enum { FD_BOX_NETNS, FD_BOX_TEXTS, FD_BOX_IN, FD_BOX_OUT, FD_BOX_ERR, FD_BOX_N }
 
 struct msg_boxed {			/* descriptor, where it works: the keeper's channel */
 	uint32_t id;
-	uint32_t pid;			/* the keeper's, a child of the supervisor; 0: @text says why */
+	uint8_t ok;			/* 0: @text says why not */
 	struct str text;		/* "container/runc 1.1.5" */
 };
 

@@ -36,7 +36,7 @@ struct channel {
 	int fd;
 	struct event *readable, *writable;
 	enum phase phase;
-	uint64_t seen;		/* bit per row: has come (for rows that may come once) */
+	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
 	size_t queued, queued_fds;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
@@ -143,6 +143,7 @@ static bool between(const struct message_row *row, enum role from, enum role to)
 static const char *objection(struct channel *c, const struct message_row *row, size_t n_fds)
 {
 	uint64_t bit;
+	size_t number;
 
 	if (!row)
 		return "unknown message";
@@ -152,10 +153,13 @@ static const char *objection(struct channel *c, const struct message_row *row, s
 		return "message in the wrong phase";
 	if (n_fds < row->fds_min || n_fds > row->fds_max)
 		return "wrong number of descriptors";
-	bit = UINT64_C(1) << ((size_t)(row - c->peer.table) & 63);
-	if (row->once && (c->seen & bit))
+	number = (size_t)(row - c->peer.table);
+	if (number >= MESSAGE_ROWS_MAX)
+		abort();
+	bit = UINT64_C(1) << (number & 63);
+	if (row->once && (c->seen[number / 64] & bit))
 		return "message repeated";
-	c->seen |= bit;
+	c->seen[number / 64] |= bit;
 	return NULL;
 }
 
