@@ -42,6 +42,9 @@ struct settings {
 	size_t n_secrets;
 	struct addr_range link_pool, synthetic_pool;
 	struct str log_path;		/* empty: the default place */
+	bool log_synced;
+	uint64_t rotate_bytes;
+	uint32_t rotate_seconds, rotate_keep;
 	uint32_t max_leases, max_connections, idle_ms, max_headers;
 	void *owned;			/* the tree that the texts lie in */
 };
