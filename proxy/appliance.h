@@ -256,10 +256,13 @@ const char *wire_advice(int code);
 
 /* ---- succession.c ---- */
 
-extern const struct part_hooks launcher_hooks, recorder_hooks, broker_hooks, dialer_hooks;
+extern const struct part_hooks launcher_hooks, nursery_hooks, recorder_hooks, broker_hooks,
+	dialer_hooks;
 /* Tells dialer and broker of a sandbox, and its worker of them. */
 bool sandbox_join(struct sandbox *s);
 void sandbox_forget(struct sandbox *s);
+/* Workers share the nursery's address layout: after one has crashed the next come from another. */
+void nursery_renew(struct appliance *a);
 /* On stderr and on record: a part is gone, and what follows. */
 void tell_lost(const struct part *p, const char *what_now);
 
@@ -274,7 +277,7 @@ struct appliance {
 	struct wire_gateway *gateway;
 	struct launcher_job job;
 	struct part *parts;
-	struct part launcher[2], recorder, broker, dialer;
+	struct part launcher[2], nursery, recorder, broker, dialer;
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */
 	uint32_t last_ring, last_order;

@@ -22,6 +22,7 @@ enum message_type {
 	MSG_DIALER_START,
 	MSG_BROKER_START,
 	MSG_RECORDER_START,
+	MSG_NURSERY_START,
 	MSG_READ,		/* to the reader */
 	MSG_READY,
 	MSG_PING,		/* to any role: is it alive? */
@@ -75,6 +76,7 @@ enum message_type {
 	/* dialer to broker */
 	MSG_TICKET,
 	MSG_TICKET_END,
+	MSG_TICKETS_TOLD,	/* once: all that were there before the channel was */
 	/* dialer and broker to supervisor: a sandbox's worker broke the rules of its channel */
 	MSG_SANDBOX_LOST,
 };
@@ -105,10 +107,13 @@ struct msg_worker_start {
 	uint32_t ifindex;
 	uint32_t gateway, box;		/* host order */
 	struct str pool;		/* the synthetic range, as text */
-	uint8_t trust_system;
-	struct str_list trust_files;	/* PEM, added to the system's; read before confinement */
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
+};
+
+struct msg_nursery_start {		/* what all workers have in common */
+	uint8_t trust_system;
+	struct str_list trust_files;	/* PEM, added to the system's */
 };
 
 struct msg_dialer_start {
@@ -414,6 +419,10 @@ struct msg_ticket {
 
 struct msg_ticket_end {
 	uint64_t ticket;
+};
+
+struct msg_tickets_told {
+	uint8_t unused;
 };
 
 struct msg_sandbox_lost {

@@ -48,9 +48,11 @@ void part_remove(struct part *p)
 
 /* ---- orders ---- */
 
-/* Who starts processes: the first launcher that is ready. */
-static struct part *orderer(struct appliance *a)
+/* Who starts processes of this role: the nursery, or the first launcher that is ready. */
+static struct part *orderer(struct appliance *a, enum role role)
 {
+	if (role == ROLE_WORKER)
+		return a->nursery.state == PART_READY ? &a->nursery : NULL;
 	for (size_t i = 0; i < 2; i++)
 		if (a->launcher[i].state == PART_READY)
 			return &a->launcher[i];
@@ -59,7 +61,7 @@ static struct part *orderer(struct appliance *a)
 
 static void order(struct part *p)
 {
-	struct part *by = orderer(p->a);
+	struct part *by = orderer(p->a, p->role);
 	struct msg_launch m = { .id = ++p->a->last_order, .role = (uint8_t)p->role };
 
 	if (!by)

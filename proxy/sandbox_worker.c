@@ -88,6 +88,7 @@ static void worker_lost(struct part *p)
 		sandbox_fail(s, "its worker died %d times in a minute", WORKER_CRASHES_MAX);
 	} else {
 		tell_lost(p, "a new one takes over");
+		nursery_renew(s->a);
 		part_want(p);
 	}
 }

@@ -239,6 +239,44 @@ static void launcher_lost(struct part *p)
 const struct part_hooks launcher_hooks = { .ready = launcher_ready, .message = launcher_message,
 					   .lost = launcher_lost };
 
+/* ---- nursery ---- */
+
+static bool nursery_started(struct part *p)
+{
+	return start_nursery(p->channel, p->a->settings) == OK;
+}
+
+static void nursery_ready(struct part *p)
+{
+	parts_order_wanted(p->a);
+}
+
+static void nursery_message(struct part *p, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	if (type == MSG_LAUNCHED) {
+		parts_launched(p, msg, fds, n_fds);
+		return;
+	}
+	channel_close_fds(fds, n_fds);
+	part_lose(p, "message in the wrong direction");
+}
+
+static void nursery_ended(struct part *p)
+{
+	if (!p->a->closing)
+		part_want(p);
+}
+
+void nursery_renew(struct appliance *a)
+{
+	if (a->nursery.state == PART_READY)
+		part_end(&a->nursery);
+}
+
+const struct part_hooks nursery_hooks = { .started = nursery_started, .ready = nursery_ready,
+					  .message = nursery_message, .lost = replace,
+					  .ended = nursery_ended };
+
 /* ---- recorder ---- */
 
 static bool recorder_started(struct part *p)

@@ -148,6 +148,7 @@ static void prepare_parts(struct appliance *a)
 {
 	part_init(a, &a->launcher[0], ROLE_LAUNCHER, &launcher_hooks, NULL);
 	part_init(a, &a->launcher[1], ROLE_LAUNCHER, &launcher_hooks, NULL);
+	part_init(a, &a->nursery, ROLE_NURSERY, &nursery_hooks, NULL);
 	part_init(a, &a->recorder, ROLE_RECORDER, &recorder_hooks, NULL);
 	part_init(a, &a->broker, ROLE_BROKER, &broker_hooks, NULL);
 	part_init(a, &a->dialer, ROLE_DIALER, &dialer_hooks, NULL);
@@ -169,7 +170,8 @@ static bool all_ready(const struct appliance *a)
 	return a->launcher[0].state == PART_READY && a->launcher[1].state == PART_READY &&
 	       a->recorder.state == PART_READY &&
 	       (a->log_only ||
-		(a->broker.state == PART_READY && a->dialer.state == PART_READY));
+		(a->broker.state == PART_READY && a->dialer.state == PART_READY &&
+		 a->nursery.state == PART_READY));
 }
 
 bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
@@ -191,6 +193,7 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	part_adopt(&a->launcher[0], channel, pid);
 	part_want(&a->recorder);
 	if (!a->log_only) {
+		part_want(&a->nursery);
 		part_want(&a->broker);
 		part_want(&a->dialer);
 	}
@@ -261,6 +264,7 @@ static bool drain(struct appliance *a)
 
 static void end_all(struct appliance *a)
 {
+	part_end(&a->nursery);
 	part_end(&a->recorder);
 	part_end(&a->launcher[0]);
 	part_end(&a->launcher[1]);

@@ -40,7 +40,7 @@ struct channel {
 	struct packet *head, **tail;
 	size_t queued, queued_fds;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
-	bool dead, busy, freed;
+	bool dead, busy, freed, paused;
 };
 
 enum err channel_pair(int fds[2])
@@ -227,7 +227,7 @@ static void read_some(struct channel *c, unsigned most)
 	if (c->busy)
 		return;
 	c->busy = true;
-	while (most-- && !c->dead && !c->freed && read_one(c))
+	while (most-- && !c->dead && !c->freed && !c->paused && read_one(c))
 		;
 	c->busy = false;
 	if (c->freed)
@@ -244,6 +244,17 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 void channel_drain(struct channel *c)
 {
 	read_some(c, UINT32_MAX);
+}
+
+void channel_pause(struct channel *c, bool paused)
+{
+	c->paused = paused;
+	if (c->dead)
+		return;
+	if (paused)
+		event_del(c->readable);
+	else
+		event_add(c->readable, NULL);
 }
 
 /* ---- writing ---- */
