@@ -141,13 +141,13 @@ static struct log_files *make(void)
 	return f;
 }
 
-enum err log_files_open(const char *path, bool aside, struct log_files **out)
+enum err log_files_open(const char *path, struct log_files **out)
 {
 	struct log_files *f = make();
 	enum err e = f ? OK : ERR_NOMEM;
 
 	if (!e)
-		e = aside ? look_up(f, path) : add_name(&f->paths, path);
+		e = look_up(f, path);
 	if (e)
 		log_files_close(f);
 	else
@@ -249,6 +249,11 @@ enum err log_files_next(struct log_files *f, struct str *line)
 size_t log_files_count(const struct log_files *f)
 {
 	return f->paths.n;
+}
+
+const char *log_files_path(const struct log_files *f, size_t number)
+{
+	return f->paths.name[number];
 }
 
 const char *log_files_name(const struct log_files *f)

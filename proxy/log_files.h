@@ -23,18 +23,20 @@
 
 struct log_files;
 
-/* @path, and if @aside what was put aside of it. */
-must_use enum err log_files_open(const char *path, bool aside, struct log_files **out);
+/* @path, and what was put aside of it. */
+must_use enum err log_files_open(const char *path, struct log_files **out);
 /* @paths as they are given, in that order. */
 must_use enum err log_files_open_list(char **paths, size_t n, struct log_files **out);
 void log_files_close(struct log_files *f);
 size_t log_files_count(const struct log_files *f);
+/* Its path, of @number 0 up to the count. */
+const char *log_files_path(const struct log_files *f, size_t number);
 must_use enum err log_files_next(struct log_files *f, struct str *line);
 /* Of the line that came last, or of the one that could not be read. */
 const char *log_files_name(const struct log_files *f);
 uint64_t log_files_line(const struct log_files *f);
 
-/* The names in @dir of what was put aside of @name, in order; for names_free(). */
+/* The names in @dir of what was put aside of @name, in order; for log_names_free(). */
 struct log_names {
 	char **name;
 	size_t n;

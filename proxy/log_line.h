@@ -6,7 +6,7 @@
  * Ownership   texts of a head lie in the line.
  * Blocking    never.
  * Failure     false: it is no such thing.
- * Tests       tests/unit/proxy/test_log_line.c, fuzz/fuzz_log_line.c
+ * Tests       tests/unit/proxy/test_log_line.c, fuzz/fuzz_log_head.c
  */
 #ifndef PROXY_LOG_LINE_H
 #define PROXY_LOG_LINE_H

@@ -9,11 +9,14 @@
 
 #include "proxy/messages.h"
 
-enum err start_recorder(struct channel *c, const char *log_path, int log)
+enum err start_recorder(struct channel *c, const struct recorder_start *r)
 {
-	struct msg_recorder_start msg = { .path = str_of(log_path) };
+	struct msg_recorder_start msg = { .path = str_of(r->log_path),
+					  .synced = r->settings->log_synced,
+					  .rotate_bytes = r->settings->rotate_bytes,
+					  .rotate_seconds = r->settings->rotate_seconds };
 
-	return channel_send(c, MSG_RECORDER_START, &msg, &log, 1);
+	return channel_send(c, MSG_RECORDER_START, &msg, (int[2]){ r->log, r->key }, 2);
 }
 
 /* ---- dialer ---- */

@@ -16,7 +16,7 @@
 
 #include "proxy/journal.h"
 #include "proxy/log_read.h"
-#include "proxy/log_verify.h"
+#include "tests/unit/proxy/log_checks.h"
 
 struct fixture {
 	char path[64];
@@ -27,6 +27,8 @@ struct fixture {
 	struct ring_fds kept;
 	struct log_reader *reader;
 };
+
+static const struct journal_config plain;
 
 static struct ring_fds dup_fds(const struct ring_fds *f)
 {
@@ -52,7 +54,7 @@ static int setup(void **state)
 	fcntl(fd, F_SETFL, O_APPEND);
 	f->fd = open(f->path, O_RDONLY);
 	assert_int_equal(log_file_open(fd, &f->log), OK);
-	assert_int_equal(journal_new(f->log, &f->j), OK);
+	assert_int_equal(journal_new(f->log, &plain, &f->j), OK);
 	assert_int_equal(ring_create(&f->kept), OK);
 	w = dup_fds(&f->kept);
 	assert_int_equal(ring_open_writer(&w, &f->worker), OK);
@@ -65,10 +67,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
-	struct log_verdict v;
 
 	/* Whatever a test did: the file is a chain. */
-	assert_int_equal(log_verify(f->fd, NULL, &v), OK);
+	assert_int_equal(check_file(f->path, NULL).e, OK);
 	log_reader_close(f->reader);
 	journal_free(f->j);
 	log_file_close(f->log);
@@ -101,7 +102,7 @@ static void dns(struct fixture *f, const char *name)
 	assert_int_equal(record_commit(&r, f->worker), OK);
 }
 
-static void batch(struct fixture *f, uint64_t now, bool all)
+static void batch(struct fixture *f, uint64_t now, enum journal_want all)
 {
 	bool more = true;
 
@@ -138,7 +139,7 @@ static void a_record_is_stamped_with_who_wrote_it(void **state)
 	record_str(&r, REC_policy, STR("a lie"));
 	assert_int_equal(record_commit(&r, f->worker), OK);
 	dns(f, "b.test");
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "policy"), "digest");
 	assert_string_equal(next(f, "sandbox"), "box");
 	assert_null(next(f, "seq"));
@@ -149,13 +150,13 @@ static void a_begin_with_an_end_within_the_second_is_one_line(void **state)
 	struct fixture *f = *state;
 
 	request(f, "begin", 1);
-	batch(f, 1000, false);
+	batch(f, 1000, JOURNAL_NORMAL);
 	assert_null(next(f, "phase"));
 	assert_int_equal(journal_due(f->j), 1000 + RECORD_BEGIN_HOLD_MS);
 	request(f, "end", 1);
-	batch(f, 1999, false);
+	batch(f, 1999, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "phase"), "end");
-	batch(f, 9999, true);
+	batch(f, 9999, JOURNAL_ALL);
 	assert_null(next(f, "phase"));
 	assert_int_equal(journal_due(f->j), JOURNAL_NEVER);
 }
@@ -165,13 +166,13 @@ static void a_begin_whose_end_is_over_a_second_away_is_a_line_of_its_own(void **
 	struct fixture *f = *state;
 
 	request(f, "begin", 1);
-	batch(f, 1000, false);
-	batch(f, 1000 + RECORD_BEGIN_HOLD_MS - 1, false);
+	batch(f, 1000, JOURNAL_NORMAL);
+	batch(f, 1000 + RECORD_BEGIN_HOLD_MS - 1, JOURNAL_NORMAL);
 	assert_null(next(f, "phase"));
-	batch(f, 1000 + RECORD_BEGIN_HOLD_MS, false);
+	batch(f, 1000 + RECORD_BEGIN_HOLD_MS, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "phase"), "begin");
 	request(f, "end", 1);
-	batch(f, 3000, false);
+	batch(f, 3000, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "phase"), "end");
 	assert_null(next(f, "phase"));
 }
@@ -181,9 +182,9 @@ static void a_begin_is_written_when_all_is_wanted(void **state)
 	struct fixture *f = *state;
 
 	request(f, "begin", 1);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	request(f, "begin", 2);
-	batch(f, 1, true);
+	batch(f, 1, JOURNAL_ALL);
 	/* What was held is written after what has just come. */
 	assert_string_equal(next(f, "exchange"), "2");
 	assert_string_equal(next(f, "exchange"), "1");
@@ -196,13 +197,13 @@ static void a_begin_whose_slot_is_taken_is_written_at_once(void **state)
 
 	request(f, "begin", 5);
 	request(f, "begin", 5 + JOURNAL_HELD_MAX);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "exchange"), "1029");
 	assert_null(next(f, "exchange"));
 	request(f, "end", 5);
-	batch(f, 1, false);
+	batch(f, 1, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "phase"), "end");
-	batch(f, 2, true);
+	batch(f, 2, JOURNAL_ALL);
 	assert_null(next(f, "phase"));
 }
 
@@ -212,13 +213,13 @@ static void a_held_begin_stays_in_the_ring_for_a_successor(void **state)
 
 	request(f, "begin", 1);
 	dns(f, "a.test");
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "kind"), "dns");
 	/* The recorder dies: its memory is gone. */
 	journal_free(f->j);
-	assert_int_equal(journal_new(f->log, &f->j), OK);
+	assert_int_equal(journal_new(f->log, &plain, &f->j), OK);
 	add_worker(f, dup_fds(&f->kept));
-	batch(f, 5000, true);
+	batch(f, 5000, JOURNAL_ALL);
 	assert_string_equal(next(f, "phase"), "begin");
 	assert_string_equal(next(f, "kind"), "dns");
 	assert_null(next(f, "kind"));
@@ -239,10 +240,10 @@ static void a_ring_over_half_full_holds_no_begins(void **state)
 		record_str(&r, REC_phase, STR("begin"));
 		record_u64(&r, REC_exchange, begins + 1);
 	}
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_true(ring_has_room(f->worker, RING_RECORD_MAX));
 	assert_true(ring_has_room(f->worker, RING_BYTES / 2 > RING_RECORD_MAX ? RING_RECORD_MAX : 0));
-	batch(f, 0, true);
+	batch(f, 0, JOURNAL_ALL);
 	for (unsigned i = 0; i < begins; i++)
 		assert_non_null(next(f, "seq"));
 	assert_null(next(f, "seq"));
@@ -257,11 +258,11 @@ static void a_worker_that_writes_what_it_may_not_is_stopped_and_told(void **stat
 	record_begin(&r, RECORD_sandbox_stop);
 	assert_int_equal(record_commit(&r, f->worker), OK);
 	dns(f, "b.test");
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_true(ring_refuses(f->worker));
 	assert_string_equal(next(f, "name"), "a.test");
 	assert_string_equal(next(f, "kind"), "log_fault");
-	batch(f, 0, true);
+	batch(f, 0, JOURNAL_ALL);
 	assert_null(next(f, "kind"));
 	/* A batch that succeeds does not make it good again. */
 	assert_true(ring_refuses(f->worker));
@@ -272,9 +273,9 @@ static void a_begin_that_is_held_when_its_worker_breaks_the_rules_is_written(voi
 	struct fixture *f = *state;
 
 	request(f, "begin", 1);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_int_equal(ring_write(f->worker, STR("garbage")), OK);
-	batch(f, 1, false);
+	batch(f, 1, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "phase"), "begin");
 	assert_string_equal(next(f, "kind"), "log_fault");
 }
@@ -296,7 +297,7 @@ static void another_ring_is_not_touched_by_a_broken_one(void **state)
 	record_begin(&r, RECORD_dial);
 	record_str(&r, REC_sandbox, STR("other"));
 	assert_int_equal(record_commit(&r, w), OK);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "sandbox"), "other");
 	assert_false(ring_refuses(w));
 	ring_close(w);
@@ -312,7 +313,7 @@ static void more_than_one_batch_comes_in_order(void **state)
 		snprintf(name, sizeof(name), "%u.test", n++);
 		dns(f, name);
 	}
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	for (unsigned i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "%u.test", i);
 		assert_string_equal(next(f, "name"), name);
@@ -337,23 +338,23 @@ static void a_log_that_cannot_be_written_refuses_and_loses_nothing(void **state)
 
 	signal(SIGXFSZ, SIG_IGN);
 	dns(f, "a.test");
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	request(f, "begin", 1);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	request(f, "end", 1);
 	request(f, "begin", 2);
 	dns(f, "b.test");
 	set_limit(400);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(journal_batch(f->j, 5000 * i, false, &more), ERR_SYSTEM);
+		assert_int_equal(journal_batch(f->j, 5000 * i, JOURNAL_NORMAL, &more), ERR_SYSTEM);
 		assert_true(ring_refuses(f->worker));
 		assert_int_equal(ring_write(f->worker, STR("x")), ERR_DENIED);
 	}
 	set_limit(RLIM_INFINITY);
-	batch(f, 20000, false);
+	batch(f, 20000, JOURNAL_NORMAL);
 	assert_false(ring_refuses(f->worker));
 	dns(f, "c.test");
-	batch(f, 30000, true);
+	batch(f, 30000, JOURNAL_ALL);
 	assert_string_equal(next(f, "name"), "a.test");
 	assert_string_equal(next(f, "phase"), "end");
 	assert_string_equal(next(f, "name"), "b.test");
@@ -371,9 +372,9 @@ static void what_a_worker_wrote_before_its_fault_is_not_lost_on_a_full_disk(void
 	dns(f, "a.test");
 	assert_int_equal(ring_write(f->worker, STR("garbage")), OK);
 	set_limit(0);
-	assert_int_equal(journal_batch(f->j, 0, false, &more), ERR_SYSTEM);
+	assert_int_equal(journal_batch(f->j, 0, JOURNAL_NORMAL, &more), ERR_SYSTEM);
 	set_limit(RLIM_INFINITY);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "name"), "a.test");
 	assert_string_equal(next(f, "kind"), "log_fault");
 	assert_null(next(f, "kind"));
@@ -392,7 +393,7 @@ static void a_ring_that_comes_while_nothing_can_be_written_refuses(void **state)
 	assert_int_equal(ring_open_writer(&copy, &w), OK);
 	add_worker(f, fds);
 	assert_true(ring_refuses(w));
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_false(ring_refuses(w));
 	ring_close(w);
 }
@@ -404,9 +405,9 @@ static void a_torn_line_becomes_a_line_that_says_so(void **state)
 
 	assert_int_equal(write(fd, "{\"seq\":1,", 9), 9);
 	close(fd);
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_string_equal(next(f, "kind"), "log_fault");
-	batch(f, 0, false);
+	batch(f, 0, JOURNAL_NORMAL);
 	assert_null(next(f, "kind"));
 }
 

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "proxy/log_path.h"
-#include "proxy/log_verify.h"
+#include "tests/unit/proxy/log_checks.h"
 #include "proxy/messages.h"
 #include "proxy/record.h"
 #include "sandbox/channel.h"
@@ -165,12 +165,10 @@ static enum err dns(struct fixture *f)
 
 static void must_have(struct fixture *f, uint64_t lines)
 {
-	struct log_verdict v;
-	int fd = open(f->path, O_RDONLY);
+	struct log_checked c = check_file(f->path, NULL);
 
-	assert_int_equal(log_verify(fd, NULL, &v), OK);
-	assert_int_equal(v.lines, lines);
-	close(fd);
+	assert_int_equal(c.e, OK);
+	assert_int_equal(c.v.lines, lines);
 }
 
 static void drain(struct fixture *f)
