@@ -141,7 +141,7 @@ static enum err read_first(struct log_file *l, uint64_t size)
 		return e;
 	end = str_find(str_n(text, n), '\n');
 	if (end == n)
-		text[--end] = '}';
+		text[n - 1] = '}';
 	if (!log_line_head(str_n(text, end), &head))
 		return ERR_SYNTAX;
 	l->first_seq = head.seq;
