@@ -505,8 +505,9 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, e
 	e = is_written(j, s, &written);
 	if (e || written)
 		return e;
-	if (head.begins && head.has_exchange && !j->config.synced && !is_hurried(s, want) &&
-	    hold(s, &head, bytes, now_ms))
+	/* The end of an old one may be in the file. */
+	if (head.begins && head.has_exchange && !j->config.synced &&
+	    (ring_is_old(s->ring) || !is_hurried(s, want)) && hold(s, &head, bytes, now_ms))
 		return OK;
 	return put_record(j, s, bytes, ring_position(s->ring));
 }

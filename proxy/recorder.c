@@ -74,10 +74,11 @@ static void pump_in(struct recorder *r, uint64_t ms)
 	event_add(r->pump, &tv);
 }
 
+/* Where the supervisor is gone, what is left is written, and that is the end. */
 static void tell(struct recorder *r, uint16_t type, const void *msg)
 {
 	if (channel_send(r->env->supervisor, type, msg, NULL, 0) != OK)
-		role_fatal(&program, "the supervisor is gone");
+		event_base_loopbreak(r->env->base);
 }
 
 static void tell_state(struct recorder *r, bool writable, int code)
@@ -204,7 +205,7 @@ static void written(struct recorder *r, uint64_t now, bool rotated)
 
 	tell_state(r, true, 0);
 	close_ended(r);
-	answer_drains(r);
+	/* Rings may have more for the next file. */
 	if (rotated) {
 		if (log_sync(r->log) != OK)
 			cannot_write(r, errno);
@@ -212,6 +213,7 @@ static void written(struct recorder *r, uint64_t now, bool rotated)
 			ask_for_file(r, false);
 		return;
 	}
+	answer_drains(r);
 	due = is_to_rotate(r, now) ? now : journal_due(r->journal);
 	if (due != JOURNAL_NEVER)
 		pump_in(r, due > now ? due - now : 0);
