@@ -211,7 +211,8 @@ static void start_box(struct launcher *l, const struct msg_box *m, const int *fd
 					 .ca_pem = m->ca_pem,
 					 .environment = (const char *const *)t->environment,
 					 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
-					 .terminal = m->terminal }, &channel, isolation);
+					 .terminal = m->terminal, .memory = m->memory,
+					 .processes = m->processes }, &channel, isolation);
 	done->ok = e == OK;
 	done->text = str_of(e == OK ? isolation : box_error());
 	answer(l, MSG_BOXED, done, &channel, e == OK);
@@ -328,6 +329,7 @@ static void run(const struct launcher_job *job, int fd, pid_t parent)
 
 	prctl(PR_SET_NAME, "exeat-launcher");
 	ignore_signals();
+	broker_start_close(job->not_its_own);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(1);
 	if (wire_gateway_rejoin(job->gateway, &why) != OK) {

@@ -109,6 +109,7 @@ struct msg_worker_start {
 	struct str pool;		/* the synthetic range, as text */
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
+	uint64_t memory;		/* bytes that it may have */
 };
 
 struct msg_nursery_start {		/* what all workers have in common */
@@ -121,10 +122,14 @@ struct msg_dialer_start {
 	uint32_t timeout_ms;
 	struct str_list names;		/* "name=ADDR,ADDR": answered before any server */
 	struct str_list own;		/* the host's own ranges: never dialled */
+	uint32_t dials;			/* a sandbox may have under way */
+	uint32_t queued;		/* bytes that may wait for its worker */
 };
 
 struct msg_broker_start {		/* descriptors: a ring's three, and the key that CAs are sealed with */
 	uint32_t secrets;		/* so many MSG_SECRET follow */
+	uint32_t grants;		/* a sandbox gets in a second */
+	uint32_t queued;		/* bytes that may wait for its worker */
 };
 
 struct msg_recorder_start {
@@ -132,6 +137,7 @@ struct msg_recorder_start {
 	uint8_t synced;			/* log.durability */
 	uint64_t rotate_bytes;		/* 0: never */
 	uint32_t rotate_seconds;	/* 0: never */
+	uint32_t sandbox_bytes;		/* of a sandbox's records are written in a second */
 };
 
 struct msg_read {
@@ -191,6 +197,8 @@ struct msg_box {			/* descriptors: FD_BOX_... */
 	struct str ca_pem;
 	uint32_t arguments, environment;	/* so many texts each, ended by a 0, in FD_BOX_TEXTS */
 	uint8_t terminal;
+	uint64_t memory;		/* bytes; 0: as the machine has it */
+	uint32_t processes;
 };
 enum { FD_BOX_NETNS, FD_BOX_TEXTS, FD_BOX_IN, FD_BOX_OUT, FD_BOX_ERR, FD_BOX_N };
 

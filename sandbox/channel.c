@@ -38,7 +38,7 @@ struct channel {
 	enum phase phase;
 	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
-	size_t queued, queued_fds;
+	size_t queued, queued_fds, limit;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
 	bool dead, busy, freed, paused;
 };
@@ -312,7 +312,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX ||
+	if (c->queued + cost(p) > c->limit ||
 	    c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
@@ -378,6 +378,7 @@ struct channel *channel_new(struct event_base *base, int fd, const struct channe
 	c->peer = *peer;
 	c->fd = fd;
 	c->phase = PHASE_START;
+	c->limit = CHANNEL_QUEUE_MAX;
 	c->tail = &c->head;
 	c->bytes = malloc(MESSAGE_MAX + 1);
 	evutil_make_socket_nonblocking(fd);
@@ -402,6 +403,11 @@ void channel_free(struct channel *c)
 void channel_set_phase(struct channel *c, enum phase phase)
 {
 	c->phase = phase;
+}
+
+void channel_set_limit(struct channel *c, size_t bytes)
+{
+	c->limit = bytes;
 }
 
 size_t channel_queued(const struct channel *c)

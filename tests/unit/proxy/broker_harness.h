@@ -23,6 +23,9 @@
 #include "sandbox/channel.h"
 #include "tests/unit/proxy/made_policy.h"
 
+#define GRANTS_PER_SECOND 300
+#define QUEUED_MAX (256u << 10)
+
 #define ROUNDS 200
 #define SEEN_MAX (1u << 20)
 #define SEEN_PATTERNS 16
@@ -124,11 +127,16 @@ static void settle(void)
 
 /* ---- sandboxes ---- */
 
-static enum err give_sandbox(uint32_t number, const char *name, int policy, int *worker, int *dialer)
+/* What was told of the CA of the sandbox that was given last. */
+static struct broker_ca given_ca;
+
+/* @ca: sealed, or empty. */
+static enum err give_sealed(uint32_t number, const char *name, struct str ca, int policy, int *worker,
+			    int *dialer)
 {
-	struct msg_sandbox m = { number, str_of(name) };
+	struct msg_sandbox m = { number, str_of(name), ca };
 	int w[2], d[2], fds[FD_SANDBOX_POLICY + 1];
-	struct buf pem;
+	struct broker_ca told;
 	enum err e;
 
 	assert_int_equal(channel_pair(w), OK);
@@ -136,18 +144,43 @@ static enum err give_sandbox(uint32_t number, const char *name, int policy, int 
 	fds[FD_SANDBOX_WORKER] = w[1];
 	fds[FD_SANDBOX_OTHER] = d[1];
 	fds[FD_SANDBOX_POLICY] = policy;
-	buf_init(&pem, 8192);
-	e = broker_sandbox(broker, &m, fds, FD_SANDBOX_POLICY + 1, &pem);
-	if (!e)
-		assert_true(str_starts(buf_str(&pem), STR("-----BEGIN CERTIFICATE-----")));
-	buf_free(&pem);
+	e = broker_sandbox(broker, &m, fds, FD_SANDBOX_POLICY + 1, &told);
+	broker_ca_free(&given_ca);
+	given_ca = told;
+	if (e)
+		assert_int_equal(told.pem.n + told.sealed.n, 0);
+	else
+		assert_true(str_starts(buf_str(&told.pem), STR("-----BEGIN CERTIFICATE-----")));
 	assert_int_equal(fcntl(policy, F_GETFD), -1);
 	*worker = w[0];
 	*dialer = d[0];
 	return e;
 }
 
-static struct box *box_new(uint32_t number, bool explain)
+static enum err give_sandbox(uint32_t number, const char *name, int policy, int *worker, int *dialer)
+{
+	return give_sealed(number, name, STR_NONE, policy, worker, dialer);
+}
+
+static void tell_told(struct box *b)
+{
+	const struct msg_tickets_told m = { 0 };
+
+	assert_int_equal(channel_send(b->dialer, MSG_TICKETS_TOLD, &m, NULL, 0), OK);
+}
+
+static void play_dialer(struct box *b, int fd)
+{
+	const struct channel_peer peer = { .self = ROLE_DIALER, .other = ROLE_BROKER,
+					   .table = exeat_messages, .on_message = on_no_message,
+					   .on_closed = on_dialer_closed, .arg = b };
+
+	b->dialer = channel_new(base, fd, &peer);
+	channel_set_phase(b->dialer, PHASE_RUN);
+}
+
+/* The dialer has told no ticket yet. */
+static struct box *box_new_untold(uint32_t number, struct str ca, bool explain)
 {
 	struct box *b = calloc(1, sizeof(*b));
 	struct channel_peer peer = { .self = ROLE_WORKER, .other = ROLE_BROKER,
@@ -155,13 +188,19 @@ static struct box *box_new(uint32_t number, bool explain)
 				     .on_closed = on_worker_closed, .arg = &b->seen };
 	int worker, dialer;
 
-	assert_int_equal(give_sandbox(number, "box", made_policy(explain), &worker, &dialer), OK);
+	assert_int_equal(give_sealed(number, "box", ca, made_policy(explain), &worker, &dialer), OK);
 	b->worker = channel_new(base, worker, &peer);
-	peer = (struct channel_peer){ .self = ROLE_DIALER, .other = ROLE_BROKER, .table = exeat_messages,
-				      .on_message = on_no_message, .on_closed = on_dialer_closed, .arg = b };
-	b->dialer = channel_new(base, dialer, &peer);
 	channel_set_phase(b->worker, PHASE_RUN);
-	channel_set_phase(b->dialer, PHASE_RUN);
+	play_dialer(b, dialer);
+	return b;
+}
+
+static struct box *box_new(uint32_t number, bool explain)
+{
+	struct box *b = box_new_untold(number, STR_NONE, explain);
+
+	tell_told(b);
+	settle();
 	return b;
 }
 
@@ -320,6 +359,19 @@ static void add_secret(struct str name, struct str text)
 /* The sandbox whose loss was told last. */
 static uint32_t lost_sandbox;
 
+static struct seal_key *made_seal_key(char fill)
+{
+	char bytes[SEAL_KEY_BYTES];
+	struct seal_key *k = NULL;
+	int fd;
+
+	memset(bytes, fill, sizeof(bytes));
+	fd = made_source(str_n(bytes, sizeof(bytes)));
+	assert_int_equal(seal_key_read(fd, &k), OK);
+	close(fd);
+	return k;
+}
+
 static inline void on_lost(void *arg, uint32_t sandbox, const char *why)
 {
 	(void)arg;
@@ -337,10 +389,12 @@ static int set_up(void **state)
 	key = EVP_EC_gen("P-256");
 	if (!base || !key || open_ring(&writer))
 		return 1;
-	broker = broker_new(base, writer, now);
+	broker = broker_new(base, writer, made_seal_key('k'), now);
 	lost_sandbox = 0;
-	if (broker)
+	if (broker) {
 		broker_on_lost(broker, on_lost, NULL);
+		broker_limit(broker, GRANTS_PER_SECOND, QUEUED_MAX);
+	}
 	add_secret(STR("pat"), STR(MADE_SECRET));
 	add_secret(STR("empty"), STR(""));
 	return 0;
@@ -350,6 +404,7 @@ static int tear_down(void **state)
 {
 	(void)state;
 	broker_free(broker);
+	broker_ca_free(&given_ca);
 	ring_close(reader);
 	event_base_free(base);
 	EVP_PKEY_free(key);

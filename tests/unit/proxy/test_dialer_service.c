@@ -20,6 +20,9 @@ static const struct test_rule rules[] = {
 	{ .id = "no-secrets", .deny = true, .hosts = { LIST("secrets.inside.test") } },
 };
 
+#define DIALS_MAX 16
+#define QUEUED_MAX (256u << 10)
+
 static struct world world;
 static struct dns_server server;
 static struct dialer *dialer;
@@ -193,7 +196,8 @@ static int setup(void **state)
 {
 	static struct str servers[1];
 	struct str own[] = { STR("203.0.113.99"), STR("127.0.0.5") };
-	struct msg_dialer_start start = { .timeout_ms = 200, .servers = { servers, 1 }, .own = { own, 2 } };
+	struct msg_dialer_start start = { .timeout_ms = 200, .servers = { servers, 1 }, .own = { own, 2 },
+					  .dials = DIALS_MAX, .queued = QUEUED_MAX };
 	const char *why = "";
 
 	(void)state;
@@ -496,12 +500,44 @@ static void past_the_quota_a_dial_is_answered_so(void **state)
 	char name[64];
 
 	(void)state;
-	for (unsigned i = 0; i < DIALER_DIALS_MAX; i++) {
+	for (unsigned i = 0; i < DIALS_MAX; i++) {
 		snprintf(name, sizeof(name), "d%u.silent.public.test", i);
 		m.name = str_of(name);
 		assert_int_equal(channel_send(worker, MSG_DIAL, &m, NULL, 0), OK);
 	}
 	assert_int_equal(dial("api.inside.test", false, PORT_FIRST), DIAL_QUOTA);
+}
+
+/* Everybody's dials together: who has more than its share is refused first. */
+static void a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs(void **state)
+{
+	struct str servers[1] = { str_of(server.address) };
+	const struct msg_dialer_start start = { .timeout_ms = 2000, .servers = { servers, 1 },
+						.dials = DIALER_DIALS_ALL, .queued = QUEUED_MAX };
+	struct msg_dial m = { .id = 6, .port = 443, .name = STR("silent.public.test") };
+	struct channel *greedy, *its_broker;
+	const char *why = "";
+
+	(void)state;
+	channel_free(worker);
+	channel_free(broker);
+	dialer_free(dialer);
+	dialer = dialer_new(world.base, &start, world.ring, &why);
+	assert_non_null(dialer);
+	open_numbered(1);
+	greedy = worker;
+	its_broker = broker;
+	open_numbered(2);
+	for (unsigned i = 0; i <= DIALER_DIALS_ALL / 2; i++) {
+		assert_int_equal(channel_send(greedy, MSG_DIAL, &m, NULL, 0), OK);
+		if (i % 64 == 0)
+			event_base_loop(world.base, EVLOOP_NONBLOCK);
+	}
+	WAIT_UNTIL(&world, got.dialed == 1);
+	assert_int_equal(got.d.status, DIAL_QUOTA);
+	assert_int_equal(dial("nx.public.test", false, 443), DIAL_NO_NAME);
+	channel_free(greedy);
+	channel_free(its_broker);
 }
 
 /* ---- sandboxes ---- */
@@ -831,6 +867,7 @@ int main(void)
 		CASE(a_refusing_origin_is_told_as_refused),
 		CASE(nothing_is_connected_that_the_log_does_not_take),
 		CASE(past_the_quota_a_dial_is_answered_so),
+		CASE(a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs),
 		CASE(a_worker_that_ends_leaves_its_sandbox_until_that_is_gone),
 		CASE(a_gone_sandbox_closes_its_channels_and_forgets_what_is_under_way),
 		CASE(the_tickets_of_a_gone_sandbox_are_not_those_of_the_next_with_its_number),

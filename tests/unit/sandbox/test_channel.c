@@ -407,6 +407,20 @@ static void small_messages_fill_the_queue_by_the_memory_that_they_take(void **st
 	assert_true(queued < CHANNEL_QUEUE_MAX / least);
 }
 
+static void a_limit_of_its_own_holds_for_the_queue(void **state)
+{
+	const size_t limit = 64 << 10;
+	struct fixture *f = *state;
+	unsigned sent = 0;
+
+	channel_set_limit(f->work.c, limit);
+	while (send_text(f->work.c, PLAIN, "x") == OK)
+		sent++;
+	assert_true(sent > 0);
+	assert_true(channel_queued(f->work.c) <= limit);
+	assert_true(channel_queued(f->work.c) > limit - 4096);
+}
+
 static void queued_descriptors_have_a_limit_and_are_closed_with_the_channel(void **state)
 {
 	struct fixture *f = *state;
@@ -589,6 +603,7 @@ int main(void)
 		CASE(what_was_sent_before_the_end_still_comes),
 		CASE(a_full_socket_queues_in_order_up_to_the_limit),
 		CASE(small_messages_fill_the_queue_by_the_memory_that_they_take),
+		CASE(a_limit_of_its_own_holds_for_the_queue),
 		CASE(queued_descriptors_have_a_limit_and_are_closed_with_the_channel),
 		CASE(queued_descriptors_arrive),
 		CASE(a_handler_may_free_the_channel),
