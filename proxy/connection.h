@@ -82,8 +82,8 @@ void connection_look_hello(struct connection *c);
 void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why);
 
 /* ---- connection_record.c ---- */
-/* False: wait for room. *denied: the log cannot be written. */
-bool connection_record_open(struct connection *c, bool *denied);
+/* False: wait for room. A log that cannot be written is told at the first request. */
+bool connection_record_open(struct connection *c);
 bool connection_record_close(struct connection *c);
 
 #endif

@@ -340,6 +340,7 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,
 		.memory = s->max_worker_memory,
+		.synced = s->log_synced,
 	};
 	int fds[FD_WORKER_POLICY + 1] = {
 		[FD_WORKER_TPROXY] = w->wire->tproxy, [FD_WORKER_DNS_UDP] = w->wire->dns_udp,
