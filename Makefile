@@ -42,7 +42,8 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) $(EXPLAIN
                       proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
-                      sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c
+                      sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c \
+                      proxy/access_table.c proxy/access_rule.c proxy/access_show.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \

@@ -42,7 +42,8 @@
 	X(request,        BY(WORKER))                                                             \
 	X(dial,           BY(DIALER))                                                             \
 	X(credential,     BY(BROKER) | BY(WORKER))                                                \
-	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */
+	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */    \
+	X(access_request, BY(SUPERVISOR)) /* a box asked for access, or an operator closed that */
 
 /* name, type (STR, U64, BOOL), cap of a text in bytes (longer ones are cut and end in "...") */
 #define RECORD_FIELDS(X)                                                                          \
@@ -109,7 +110,10 @@
 	X(pid,           U64,  0)                                                                 \
 	X(signal,        U64,  0)                                                                 \
 	X(seconds,       U64,  0)                                                                 \
-	X(cpu_ms,        U64,  0)
+	X(cpu_ms,        U64,  0)                                                                 \
+	X(number,        U64,  0)    /* of a request for access */                                \
+	X(url,           STR,  4096) /* asked for */                                              \
+	X(note,          STR,  512)  /* the operator's */
 
 enum record_kind {
 #define X(name, by) RECORD_##name,
