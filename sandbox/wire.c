@@ -454,6 +454,7 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 	struct wire_box b = {
 		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
 	};
+	static const uint16_t notice = WIRE_NOTICE_PORT;
 	uint16_t group = (uint16_t)(WIRE_NFLOG_GROUP + index);
 	struct netlink *box_route = NULL;
 	enum err e = number_box(index, link_pool, &b, why);
@@ -470,6 +471,8 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 		e = open_sockets(g, &b, group, why);
 	if (e == OK)
 		e = rules_add_box(g->nft, b.ifname, group, why);
+	if (e == OK)
+		e = wire_admit(g, &b, b.gateway, &notice, 1, why);
 	netlink_close(box_route);
 	if (e == OK)
 		*out = b;

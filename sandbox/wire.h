@@ -25,6 +25,7 @@
 #include "conf/err.h"
 
 #define WIRE_TPROXY_PORT 15001
+#define WIRE_NOTICE_PORT 80	/* of the gateway's address: the worker tells the box what is what */
 #define WIRE_NFLOG_GROUP 1	/* of box 0; one each, since one socket only may bind a group */
 #define WIRE_BOXES_MAX 65535	/* log groups; also capped by the link pool */
 #define WIRE_IFNAME_MAX 16
@@ -54,7 +55,8 @@ must_use enum err wire_gateway_open(struct wire_gateway **out, struct wire_error
 void wire_gateway_close(struct wire_gateway *g);
 int wire_gateway_netns(const struct wire_gateway *g);
 
-/* @link_pool gives the /30 number @index. */
+/* @link_pool gives the /30 number @index. The box is admitted to its gateway's WIRE_NOTICE_PORT from
+ * the first. */
 must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index,
 				const struct addr_range *link_pool, struct wire_box *out,
 				struct wire_error *why);

@@ -25,7 +25,7 @@ static void a_request_is_taken_with_a_number_and_is_on_record(void **state)
 	assert_int_equal(world.n_lines, 2);
 	assert_logged(&world, "\"kind\":\"access_request\"");
 	assert_logged(&world, "\"event\":\"asked\"");
-	assert_logged(&world, "\"number\":2,\"url\":\"https://api.test/z\"");
+	assert_logged(&world, "\"number\":2,\"method\":\"GET\",\"url\":\"https://api.test/z\",\"reason\":\"to build it\"");
 }
 
 static void the_same_asked_again_is_the_same_request(void **state)
