@@ -53,7 +53,8 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
                       proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c \
-                      $(EXPLAIN) policy/list.c proxy/refusal_list.c proxy/params.c
+                      $(EXPLAIN) policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
+                      proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c \
                       proxy/dialer.c

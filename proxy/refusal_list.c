@@ -8,7 +8,7 @@
 
 #define SHOWN_MAX (6 * REFUSAL_LIST_TEXT_MAX + 2)
 
-enum { TEXT_HOST, TEXT_METHOD, TEXT_PATH, TEXT_RULE, TEXT_REASON, TEXTS };
+enum { TEXT_HOST, TEXT_PROTOCOL, TEXT_METHOD, TEXT_PATH, TEXT_RULE, TEXT_REASON, TEXTS };
 
 /* The texts lie behind each other in one allocation, which is as long as they are. */
 struct entry {
@@ -19,7 +19,7 @@ struct entry {
 	enum refusal_step step;
 	uint16_t port;
 	char id[17];
-	const char *protocol, *retry;
+	const char *retry;
 	struct str text[TEXTS];
 	char bytes[];
 };
@@ -44,6 +44,7 @@ static struct str cut(struct str s)
 static void texts_of(const struct refusal_note *n, struct str out[TEXTS])
 {
 	out[TEXT_HOST] = cut(n->host);
+	out[TEXT_PROTOCOL] = cut(n->protocol);
 	out[TEXT_METHOD] = cut(n->method);
 	out[TEXT_PATH] = cut(n->path);
 	out[TEXT_RULE] = cut(n->rule);
@@ -65,9 +66,7 @@ static uint64_t key_of(const struct refusal_note *n, const struct str text[TEXTS
 	uint64_t h = mix(UINT64_C(14695981039346656037), &n->step, sizeof(n->step));
 
 	h = mix(h, &n->port, sizeof(n->port));
-	if (n->protocol)
-		h = mix(h, n->protocol, strlen(n->protocol));
-	for (size_t i = n->any_host ? TEXT_METHOD : TEXT_HOST; i < TEXTS; i++) {
+	for (size_t i = n->any_host ? TEXT_PROTOCOL : TEXT_HOST; i < TEXTS; i++) {
 		h = mix(h, &text[i].n, sizeof(text[i].n));
 		h = mix(h, text[i].p, text[i].n);
 	}
@@ -79,7 +78,7 @@ static bool is_like(const struct entry *e, const struct refusal_note *n, uint64_
 {
 	if (e->key != key || e->step != n->step || e->port != n->port)
 		return false;
-	for (size_t i = n->any_host ? TEXT_METHOD : TEXT_HOST; i < TEXTS; i++)
+	for (size_t i = n->any_host ? TEXT_PROTOCOL : TEXT_HOST; i < TEXTS; i++)
 		if (!str_eq(e->text[i], text[i]))
 			return false;
 	return true;
@@ -114,7 +113,6 @@ static struct entry *entry_new(const struct refusal_note *n, const struct str te
 	}
 	e->step = n->step;
 	e->port = n->port;
-	e->protocol = n->protocol;
 	e->retry = n->retry;
 	e->last = e->first = now_us();
 	return e;
@@ -221,7 +219,7 @@ static void put_entry(const struct entry *e, struct json *j)
 	put_known(j, "host", e->text[TEXT_HOST]);
 	if (e->port)
 		json_put_u64(j, "port", e->port);
-	put_known(j, "protocol", str_of(e->protocol));
+	put_known(j, "protocol", e->text[TEXT_PROTOCOL]);
 	put_known(j, "method", e->text[TEXT_METHOD]);
 	put_known(j, "path", e->text[TEXT_PATH]);
 	put_known(j, "rule", e->text[TEXT_RULE]);
@@ -260,7 +258,7 @@ static void put_line(const struct entry *e, struct buf *out)
 
 	date_format(e->last, text);
 	buf_printf(out, "%s  %s ", text, step_names[e->step]);
-	put_plain(out, " ", str_of(e->protocol));
+	put_plain(out, " ", e->text[TEXT_PROTOCOL]);
 	put_plain(out, " ", e->text[TEXT_METHOD]);
 	put_plain(out, " ", e->text[TEXT_HOST]);
 	if (e->port)

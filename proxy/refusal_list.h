@@ -29,7 +29,7 @@ struct refusal_note {
 	enum refusal_step step;
 	const char *id;
 	struct str host, method, path;
-	const char *protocol;		/* of a packet ("udp"), or NULL */
+	struct str protocol;		/* of a packet: "udp" */
 	uint16_t port;			/* 0: not known */
 	struct str rule;		/* id; empty where no rule decided */
 	struct str reason;		/* in words */

@@ -30,6 +30,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "proxy/access_table.h"
 #include "proxy/messages.h"
 #include "proxy/run_records.h"
 #include "sandbox/confine.h"
@@ -100,6 +101,25 @@ static void on_lease(struct supervisor *s, const struct msg_lease *m)
 	    wire_admit(s->gateway, &s->wire, answer.address, ports, n, &why) == OK)
 		answer.ok = 1;
 	if (channel_send(s->part[PART_WORKER].channel, MSG_LEASED, &answer, NULL, 0) != OK)
+		part_lose(&s->part[PART_WORKER], "does not take answers");
+}
+
+/* ---- requests for access ---- */
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void on_access(struct supervisor *s, const struct msg_access *m)
+{
+	struct msg_access_taken answer = { .id = m->id };
+
+	access_table_ask(s->access, s->ring, str_of(s->spec->name), m, now_us(), &answer);
+	if (channel_send(s->part[PART_WORKER].channel, MSG_ACCESS_TAKEN, &answer, NULL, 0) != OK)
 		part_lose(&s->part[PART_WORKER], "does not take answers");
 }
 
@@ -181,6 +201,9 @@ void supervisor_message(void *arg, uint16_t type, const void *msg, int *fds, siz
 		break;
 	case MSG_LEASE:
 		on_lease(s, msg);
+		break;
+	case MSG_ACCESS:
+		on_access(s, msg);
 		break;
 	case MSG_LOG_STATE:
 		on_log_state(msg);
@@ -316,6 +339,7 @@ static void release(struct supervisor *s)
 		wire_gateway_close(s->gateway);
 	}
 	lease_table_free(s->leases);
+	access_table_free(s->access);
 	close_fd(s->leases_fd);
 	ring_close(s->ring);
 	for (size_t i = 0; i < RING_COUNT; i++) {
@@ -357,7 +381,8 @@ int supervisor_run(const struct run_spec *spec)
 		s.ring_fds[i] = (struct ring_fds){ -1, -1, -1 };
 	buf_init(&s.ca_pem, 65536);
 	s.base = event_base_new();
-	started = s.base && start_all(&s);
+	s.access = access_table_new();
+	started = s.base && s.access && start_all(&s);
 	while (started && !s.box_over && !s.failed)
 		event_base_loop(s.base, EVLOOP_ONCE);
 	if (!finish(&s, started))

@@ -20,6 +20,7 @@
 #include "sandbox/wire.h"
 
 struct event;
+struct access_table;
 
 #define ROLE_READY_MS 10000	/* from exec to confined */
 #define ROLE_END_MS 5000	/* from "stop" to gone, and for the recorder to write down all */
@@ -52,6 +53,7 @@ struct supervisor {
 	struct wire_gateway *gateway;
 	struct wire_box wire;
 	struct lease_table *leases;
+	struct access_table *access;	/* what the box has asked for */
 	int leases_fd;
 	struct buf ca_pem;
 	bool have_ca;

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "proxy/connections.h"
+#include "proxy/notice.h"
+#include "proxy/refusal_list.h"
 #include "proxy/role.h"
 
 static const struct role_program program;
@@ -85,6 +87,10 @@ static void open_parts(struct state *s, const struct msg_worker_start *m, int *f
 	w->asks = asks_new(w);
 	if (!w->asks)
 		role_fatal(&program, "out of memory");
+	w->refusals = refusal_list_new();
+	w->notice = notice_new(w, m->contact);
+	if (!w->refusals || !w->notice)
+		role_fatal(&program, "out of memory");
 	w->dns = dns_service_new(w, fds[FD_WORKER_DNS_UDP], fds[FD_WORKER_DNS_TCP]);
 	s->refused = refused_new(w, fds[FD_WORKER_NFLOG]);
 	if (!w->dns || !s->refused)
@@ -146,6 +152,7 @@ static void on_end(struct role_env *env)
 	connections_free(s->w.connections);
 	dns_service_free(s->w.dns);
 	refused_free(s->refused);
+	notice_free(s->w.notice);
 }
 
 static const struct role_program program = {
