@@ -111,6 +111,7 @@
 	X(signal,        U64,  0)                                                                 \
 	X(seconds,       U64,  0)                                                                 \
 	X(cpu_ms,        U64,  0)                                                                 \
+	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */           \
 	X(number,        U64,  0)    /* of a request for access */                                \
 	X(url,           STR,  4096) /* asked for */                                              \
 	X(note,          STR,  512)  /* the operator's */
