@@ -153,6 +153,7 @@ static void on_end(struct role_env *env)
 	dns_service_free(s->w.dns);
 	refused_free(s->refused);
 	notice_free(s->w.notice);
+	refusal_list_free(s->w.refusals);
 }
 
 static const struct role_program program = {
