@@ -423,7 +423,7 @@ static void a_slow_body_is_408_however_it_trickles(void **state)
 
 	(void)state;
 	rig_say(&rig, fd, "POST /v1/things/one HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-			  "Content-Length: 272144\r\n\r\n");
+			  "Content-Length: 262144\r\n\r\n");
 	while (rig.n_done == 0)
 		rig_send(&rig, fd, " ", 1);
 	rig_read(&rig, fd, &a);
