@@ -42,6 +42,8 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/ex
                       proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c proxy/control_request.c \
                       proxy/control_route.c proxy/control_fields.c proxy/control_listen.c \
+                      proxy/control_api.c proxy/control_client.c proxy/show.c proxy/verbs.c \
+                      proxy/cmd_status.c proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
                       sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \

@@ -380,6 +380,7 @@ static void call_handler(struct client *cl, struct control_request *rq)
 	const struct control_given given = { .path = &rq->values, .query = &rq->query, .body = rq->body,
 					     .root = rq->peer.uid == 0 };
 	const struct control_route *route = rq->route;
+	const char *wrong = NULL;
 	struct control_errors *errors = calloc(1, sizeof(*errors));
 	void *args = arena_take(&rq->arena, 1, route->args_size ? route->args_size : 1);
 
@@ -389,8 +390,12 @@ static void call_handler(struct client *cl, struct control_request *rq)
 		return;
 	}
 	control_fields_read(route->fields, &given, &rq->arena, args, errors);
+	if (!errors->n && route->check)
+		wrong = route->check(args);
 	if (errors->n) {
 		refuse_fields(rq, errors);
+	} else if (wrong) {
+		control_refuse(rq, 400, "%s", wrong);
 	} else {
 		client_enter(cl, CLIENT_WAITS);
 		route->handler(rq, args, cl->control->config.arg);

@@ -29,6 +29,7 @@ struct control_route {
 	size_t args_size;
 	const struct control_field *fields;
 	control_handler *handler;
+	const char *(*check)(const void *args);	/* fields that go together, or NULL: they do */
 };
 
 enum control_found { CONTROL_FOUND, CONTROL_NO_PATH, CONTROL_NO_METHOD, CONTROL_BAD_TARGET };

@@ -8,7 +8,10 @@
 
 #include "proxy/cmd_log.h"
 #include "proxy/cmd_policy.h"
+#include "proxy/cmd_request.h"
 #include "proxy/cmd_run.h"
+#include "proxy/cmd_sandbox.h"
+#include "proxy/cmd_status.h"
 #include "proxy/usage.h"
 #include "proxy/version.h"
 
@@ -16,7 +19,10 @@ static const char usage_text[] =
 	"usage: exeat COMMAND ...\n"
 	"\n"
 	"  run      run one command in a box, behind a policy\n"
-	"  policy   check a policy, explain what it does to a request\n"
+	"  status   say how the appliance is\n"
+	"  sandbox  start, stop and show the appliance's boxes\n"
+	"  request  show and close what boxes have asked for\n"
+	"  policy   check a policy, explain what it does to a request, have it reloaded\n"
 	"  log      verify the audit log, show it\n"
 	"  version  print the version\n"
 	"\n"
@@ -35,6 +41,9 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_run },
+	{ "status", cmd_status },
+	{ "sandbox", cmd_sandbox },
+	{ "request", cmd_request },
 	{ "policy", cmd_policy },
 	{ "log", cmd_log },
 	{ "version", cmd_version },
@@ -58,11 +67,11 @@ int main(int argc, char **argv)
 	if (!have_three_descriptors())
 		return EX_OSERR;
 	if (argc < 2)
-		return usage_wrong("exeat", "a command is needed: run, policy, log or version");
+		return usage_wrong("exeat", "a command is needed: run, status, sandbox, request, policy, log or version");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	return usage_wrong("exeat", "no command \"%s\": it is run, policy, log or version", argv[1]);
+	return usage_wrong("exeat", "no command \"%s\": it is run, status, sandbox, request, policy, log or version", argv[1]);
 }

@@ -72,6 +72,13 @@ static const struct control_field rig_fields[] = {
 
 static const struct control_field rig_none[] = { { 0 } };
 
+static inline const char *rig_check(const void *args)
+{
+	const struct rig_args *a = args;
+
+	return str_eq(a->name, a->text) ? "name and text are the same" : NULL;
+}
+
 static inline void rig_echo(struct control_request *rq, const void *args, void *arg)
 {
 	const struct rig_args *a = args;
@@ -117,12 +124,12 @@ static inline void rig_hold(struct control_request *rq, const void *args, void *
 }
 
 static const struct control_route rig_routes[] = {
-	{ "GET", "/v1/status", false, 0, rig_none, rig_status },
-	{ "GET", "/v1/big", false, 0, rig_none, rig_big },
-	{ "GET", "/v1/later", false, 0, rig_none, rig_hold },
-	{ "GET", "/v1/root", true, 0, rig_none, rig_status },
-	{ "GET", "/v1/things", false, 0, rig_none, rig_status },
-	{ "POST", "/v1/things/{name}", false, sizeof(struct rig_args), rig_fields, rig_echo },
+	{ "GET", "/v1/status", false, 0, rig_none, rig_status, NULL },
+	{ "GET", "/v1/big", false, 0, rig_none, rig_big, NULL },
+	{ "GET", "/v1/later", false, 0, rig_none, rig_hold, NULL },
+	{ "GET", "/v1/root", true, 0, rig_none, rig_status, NULL },
+	{ "GET", "/v1/things", false, 0, rig_none, rig_status, NULL },
+	{ "POST", "/v1/things/{name}", false, sizeof(struct rig_args), rig_fields, rig_echo, rig_check },
 	{ 0 },
 };
 

@@ -307,6 +307,16 @@ static void all_errors_of_a_request_come_at_once(void **state)
 	assert_non_null(strstr(a.body, "and 6 more"));
 }
 
+static void fields_that_do_not_go_together_are_refused(void **state)
+{
+	struct rig_answer a;
+
+	(void)state;
+	post("{\"text\":\"one\"}", &a);
+	assert_int_equal(a.status, 400);
+	assert_non_null(strstr(a.body, "\"detail\":\"name and text are the same\""));
+}
+
 /* ---- limits ---- */
 
 static void a_target_over_the_limit_is_414(void **state)
@@ -600,6 +610,7 @@ int main(void)
 		CASE(another_method_is_405_with_allow),
 		CASE(bodies_that_are_no_json_object_are_refused),
 		CASE(all_errors_of_a_request_come_at_once),
+		CASE(fields_that_do_not_go_together_are_refused),
 		CASE(a_target_over_the_limit_is_414),
 		CASE(a_head_over_the_limit_is_431),
 		CASE(a_body_over_the_limit_is_413_before_it_is_sent),
