@@ -42,7 +42,8 @@
 	X(request,        BY(WORKER))                                                             \
 	X(dial,           BY(DIALER))                                                             \
 	X(credential,     BY(BROKER) | BY(WORKER))                                                \
-	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */
+	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */    \
+	X(control,        BY(SUPERVISOR)) /* an operator asked for a change, or was refused */
 
 /* name, type (STR, U64, BOOL), cap of a text in bytes (longer ones are cut and end in "...") */
 #define RECORD_FIELDS(X)                                                                          \
@@ -110,7 +111,9 @@
 	X(signal,        U64,  0)                                                                 \
 	X(seconds,       U64,  0)                                                                 \
 	X(cpu_ms,        U64,  0)                                                                 \
-	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */
+	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */            \
+	X(peer_uid,      U64,  0)    /* who asked, over the control socket */                     \
+	X(peer_pid,      U64,  0)
 
 enum record_kind {
 #define X(name, by) RECORD_##name,
