@@ -37,6 +37,7 @@
 #include "sandbox/ring.h"
 #include "sandbox/wire.h"
 
+struct access_table;
 struct event;
 struct event_base;
 
@@ -283,6 +284,7 @@ struct appliance {
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */
 	uint32_t last_ring, last_order;
+	struct access_table *access;	/* what boxes have asked for */
 	struct sandbox *sandboxes;
 	unsigned n_sandboxes;		/* those that have not ended */
 	struct event *tick, *signal_event;

@@ -22,12 +22,13 @@
 #define ASK_DIAL_MS 20000
 #define ASK_LEAF_MS 5000
 #define ASK_GRANT_MS 15000
+#define ASK_ACCESS_MS 5000
 #define ASK_FORGOTTEN_MS 60000
 /* Room beside those under way: questions that failed at once or were forgotten. */
 #define SLOTS (2 * ASKS_MAX)
 #define NO_SLOT UINT16_MAX
 
-enum ask_kind { ASK_RESOLVE, ASK_LEASE, ASK_DIAL, ASK_LEAF, ASK_GRANT, ASK_KINDS };
+enum ask_kind { ASK_RESOLVE, ASK_LEASE, ASK_DIAL, ASK_LEAF, ASK_GRANT, ASK_ACCESS, ASK_KINDS };
 enum ask_state { ASK_SENT, ASK_FAILED, ASK_FORGOTTEN };
 
 union ask_fn {
@@ -36,6 +37,7 @@ union ask_fn {
 	dialed_fn *dialed;
 	leaf_fn *leaf;
 	granted_fn *granted;
+	access_fn *access;
 };
 
 struct ask {
@@ -68,7 +70,7 @@ struct asks {
 
 static const unsigned time_limit[ASK_KINDS] = {
 	[ASK_RESOLVE] = ASK_RESOLVE_MS, [ASK_LEASE] = ASK_LEASE_MS, [ASK_DIAL] = ASK_DIAL_MS,
-	[ASK_LEAF] = ASK_LEAF_MS, [ASK_GRANT] = ASK_GRANT_MS,
+	[ASK_LEAF] = ASK_LEAF_MS, [ASK_GRANT] = ASK_GRANT_MS, [ASK_ACCESS] = ASK_ACCESS_MS,
 };
 
 /* ---- the table ---- */
@@ -156,6 +158,7 @@ static void call_failed(enum ask_kind kind, union ask_fn fn, void *arg, bool lat
 						      : DIAL_FAILED };
 	struct msg_leaf_is leaf = { 0 };
 	struct msg_granted granted = { .status = GRANT_UNAVAILABLE };
+	struct msg_access_taken taken = { .why = STR("it cannot be passed on now") };
 
 	switch (kind) {
 	case ASK_RESOLVE:
@@ -172,6 +175,9 @@ static void call_failed(enum ask_kind kind, union ask_fn fn, void *arg, bool lat
 		break;
 	case ASK_GRANT:
 		fn.granted(arg, &granted);
+		break;
+	case ASK_ACCESS:
+		fn.access(arg, &taken);
 		break;
 	case ASK_KINDS:
 		abort();
@@ -329,6 +335,16 @@ ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str
 	return ask ? send_ask(ask, w->broker, MSG_GRANT, &m) : 0;
 }
 
+ask_id ask_access(struct worker *w, struct str method, struct str url, struct str reason,
+		  access_fn *fn, void *arg)
+{
+	struct ask *ask = new_ask(w, ASK_ACCESS, (union ask_fn){ .access = fn }, arg);
+	struct msg_access m = { .id = ask ? ask->id : 0, .method = method, .url = url,
+				.reason = reason };
+
+	return ask ? send_ask(ask, w->supervisor, MSG_ACCESS, &m) : 0;
+}
+
 void ask_cancel(struct worker *w, ask_id id)
 {
 	struct ask *ask = find(w->asks, id);
@@ -376,6 +392,10 @@ static bool kind_of(uint16_t type, const void *msg, enum ask_kind *kind, ask_id 
 		*kind = ASK_GRANT;
 		*id = ((const struct msg_granted *)msg)->id;
 		return true;
+	case MSG_ACCESS_TAKEN:
+		*kind = ASK_ACCESS;
+		*id = ((const struct msg_access_taken *)msg)->id;
+		return true;
 	default:
 		return false;
 	}
@@ -422,6 +442,9 @@ static void call(struct worker *w, enum ask_kind kind, union ask_fn fn, void *ar
 		break;
 	case ASK_GRANT:
 		fn.granted(arg, msg);
+		break;
+	case ASK_ACCESS:
+		fn.access(arg, msg);
 		break;
 	case ASK_KINDS:
 		abort();

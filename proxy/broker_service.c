@@ -295,7 +295,7 @@ static bool leaf_name_ok(const struct msg_leaf *m)
 
 static void on_leaf(struct sandbox *s, const struct msg_leaf *m)
 {
-	struct msg_leaf_is is = { .id = m->id };
+	struct msg_leaf_is is = { .id = m->id, .ca = buf_str(&s->ca_der) };
 	uint64_t now = s->broker->now();
 	struct buf der;
 
@@ -307,10 +307,7 @@ static void on_leaf(struct sandbox *s, const struct msg_leaf *m)
 			leaf_cache_put(s->leaves, m->name, is.leaf, now);
 		}
 	}
-	if (is.leaf.n) {
-		is.ok = 1;
-		is.ca = buf_str(&s->ca_der);
-	}
+	is.ok = is.leaf.n != 0;
 	answer(s, MSG_LEAF_IS, &is);
 	buf_free(&der);
 }

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/date.h"
 #include "conf/utf8.h"
 #include "proxy/log_read.h"
 #include "proxy/log_write.h"
@@ -186,7 +187,7 @@ void log_tail_line(struct str line, bool colour, struct buf *out)
 		buf_put_c(out, '\n');
 		return;
 	}
-	put_column(object, "time", LOG_TIME_MAX - 1, out);
+	put_column(object, "time", DATE_TEXT_MAX - 1, out);
 	put_column(object, "sandbox", 12, out);
 	if (colour)
 		buf_put_str(out, colour_of(object));

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/date.h"
 #include "conf/hex.h"
 #include "conf/json.h"
 
@@ -45,32 +46,6 @@ struct log_file {
 	EVP_MD *sha256;
 	EVP_MD_CTX *hashing;
 };
-
-/* ---- time ---- */
-
-/* Days since 1970-01-01 to a date of the Gregorian calendar, by eras of 400 years that begin on the
- * first of March. */
-static void date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
-{
-	uint64_t z = days + 719468, era = z / 146097, doe = z % 146097;
-	uint64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-	uint64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153;
-
-	*day = (unsigned)(doy - (153 * mp + 2) / 5 + 1);
-	*month = (unsigned)(mp < 10 ? mp + 3 : mp - 9);
-	*year = (unsigned)(yoe + era * 400 + (*month <= 2));
-}
-
-void log_time_format(uint64_t time_us, char out[LOG_TIME_MAX])
-{
-	uint64_t seconds = time_us / 1000000, in_day = seconds % 86400;
-	unsigned year, month, day;
-
-	date_of(seconds / 86400, &year, &month, &day);
-	snprintf(out, LOG_TIME_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", year % 10000, month % 100,
-		 day % 100, (unsigned)(in_day / 3600), (unsigned)(in_day / 60 % 60),
-		 (unsigned)(in_day % 60), (unsigned)(time_us % 1000000));
-}
 
 /* ---- the chain ---- */
 
@@ -268,13 +243,13 @@ bool log_batch_full(const struct log_file *l)
 enum err log_batch_line(struct log_file *l, const struct log_line *line)
 {
 	struct json json;
-	char time[LOG_TIME_MAX];
+	char time[DATE_TEXT_MAX];
 	size_t start = l->batch.n;
 	enum err e;
 
 	if (log_batch_full(l))
 		return ERR_FULL;
-	log_time_format(line->time_us, time);
+	date_format(line->time_us, time);
 	json_init(&json, &l->batch);
 	json_object(&json);
 	json_put_u64(&json, "seq", l->batch_end.seq + 1);

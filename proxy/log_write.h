@@ -54,8 +54,4 @@ uint64_t log_take_torn(struct log_file *l);
 /* The number of the last line. */
 uint64_t log_last_seq(const struct log_file *l);
 
-/* RFC 3339, UTC, microseconds: "2026-01-31T12:00:00.000001Z" */
-#define LOG_TIME_MAX 28
-void log_time_format(uint64_t time_us, char out[LOG_TIME_MAX]);
-
 #endif

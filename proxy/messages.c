@@ -33,7 +33,8 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, U32, max_connections, 0),
 		F(struct msg_worker_start, U32, max_headers, 0),
 		F(struct msg_worker_start, U32, idle_ms, 0),
-		F(struct msg_worker_start, U8, synced, 0) }),
+		F(struct msg_worker_start, U8, synced, 0),
+		F(struct msg_worker_start, STR, contact, MSG_CONTACT_MAX) }),
 	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_dialer_start, LIST, servers, 8),
 		F(struct msg_dialer_start, U32, timeout_ms, 0),

@@ -94,6 +94,7 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_SEALED_MAX 4096		/* a CA, sealed by the broker */
 #define MSG_REASON_MAX 1024
 #define MSG_URL_MAX 4096
+#define MSG_CONTACT_MAX 1024	/* whom a box's people ask, in the operator's words */
 #define MSG_DER_MAX 4096		/* a certificate, a public key */
 #define MSG_PEM_MAX 8192
 #define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
@@ -109,6 +110,7 @@ struct msg_worker_start {
 	struct str pool;		/* the synthetic range, as text */
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
+	struct str contact;		/* for the notice page; may be empty */
 };
 
 struct msg_nursery_start {		/* what all workers have in common */
@@ -384,7 +386,7 @@ struct msg_leaf {
 struct msg_leaf_is {
 	uint32_t id;
 	uint8_t ok;			/* 0: not to be allowed, or no signature */
-	struct str leaf, ca;		/* DER */
+	struct str leaf, ca;		/* DER; the CA's comes with a refusal, too */
 };
 
 enum grant_status {

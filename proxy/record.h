@@ -43,6 +43,7 @@
 	X(dial,           BY(DIALER))                                                             \
 	X(credential,     BY(BROKER) | BY(WORKER))                                                \
 	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */    \
+	X(access_request, BY(SUPERVISOR)) /* a box asked for access, or an operator closed that */ \
 	X(control,        BY(SUPERVISOR)) /* an operator asked for a change, or was refused */
 
 /* name, type (STR, U64, BOOL), cap of a text in bytes (longer ones are cut and end in "...") */
@@ -112,6 +113,9 @@
 	X(seconds,       U64,  0)                                                                 \
 	X(cpu_ms,        U64,  0)                                                                 \
 	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */            \
+	X(number,        U64,  0)    /* of a request for access */                                \
+	X(url,           STR,  4096) /* asked for */                                              \
+	X(note,          STR,  512)  /* the operator's */                                         \
 	X(peer_uid,      U64,  0)    /* who asked, over the control socket */                     \
 	X(peer_pid,      U64,  0)
 

@@ -23,6 +23,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "proxy/access_table.h"
 #include "proxy/clock.h"
 #include "proxy/supervisor_records.h"
 #include "sandbox/confine.h"
@@ -188,7 +189,8 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	if (!open_rings(a) || !open_gateway(a) || !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
-	if (!a->base || !watch(a))
+	a->access = access_table_new();
+	if (!a->base || !a->access || !watch(a))
 		return false;
 	part_adopt(&a->launcher[0], channel, pid);
 	part_want(&a->recorder);
@@ -285,6 +287,7 @@ static void release(struct appliance *a)
 	wire_gateway_close(a->gateway);
 	ring_close(a->ring);
 	rings_free(a);
+	access_table_free(a->access);
 	if (a->base)
 		event_base_free(a->base);
 }

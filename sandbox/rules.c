@@ -493,17 +493,6 @@ static bool refusals_element(struct netlink *n, uint8_t type, const char *ifname
 	return true;
 }
 
-enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
-		       struct wire_error *why)
-{
-	bool built;
-
-	netlink_nf_begin(nft);
-	built = chain_message(nft, NFT_MSG_NEWCHAIN, ifname, false) &&
-		rule_log(nft, ifname, group) && refusals_element(nft, NFT_MSG_NEWSETELEM, ifname);
-	return commit(nft, built, why);
-}
-
 static bool flush_chain(struct netlink *n, const char *chain)
 {
 	struct nftnl_rule *r = nftnl_rule_alloc();
@@ -515,16 +504,6 @@ static bool flush_chain(struct netlink *n, const char *chain)
 	nftnl_rule_nlmsg_build_payload(message(n, NFT_MSG_DELRULE, 0, "nf_tables: a box's log"), r);
 	nftnl_rule_free(r);
 	return true;
-}
-
-enum err rules_remove_box(struct netlink *nft, const char *ifname, struct wire_error *why)
-{
-	bool built;
-
-	netlink_nf_begin(nft);
-	built = refusals_element(nft, NFT_MSG_DELSETELEM, ifname) && flush_chain(nft, ifname) &&
-		chain_message(nft, NFT_MSG_DELCHAIN, ifname, false);
-	return commit(nft, built, why);
 }
 
 /* The key as the registers hold it: name, address, and the port in the first half of its four. */
@@ -563,6 +542,31 @@ static bool admitted_elements(struct netlink *n, uint8_t type, const char *ifnam
 	if (s)
 		nftnl_set_free(s);
 	return built;
+}
+
+enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
+		       struct rules_pair own, struct wire_error *why)
+{
+	bool built;
+
+	netlink_nf_begin(nft);
+	built = chain_message(nft, NFT_MSG_NEWCHAIN, ifname, false) &&
+		rule_log(nft, ifname, group) &&
+		refusals_element(nft, NFT_MSG_NEWSETELEM, ifname) &&
+		admitted_elements(nft, NFT_MSG_NEWSETELEM, ifname, &own, 1);
+	return commit(nft, built, why);
+}
+
+enum err rules_remove_box(struct netlink *nft, const char *ifname, struct rules_pair own,
+			  struct wire_error *why)
+{
+	bool built;
+
+	netlink_nf_begin(nft);
+	built = admitted_elements(nft, NFT_MSG_DELSETELEM, ifname, &own, 1) &&
+		refusals_element(nft, NFT_MSG_DELSETELEM, ifname) && flush_chain(nft, ifname) &&
+		chain_message(nft, NFT_MSG_DELCHAIN, ifname, false);
+	return commit(nft, built, why);
 }
 
 static enum err change_admitted(struct netlink *nft, uint8_t type, const char *ifname,

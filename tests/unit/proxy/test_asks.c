@@ -13,7 +13,7 @@ static struct world world;
 static struct worker worker;
 static struct channel *far_end;
 static struct {
-	unsigned resolved, dialed, leased, granted, leafs, hangups;
+	unsigned resolved, dialed, leased, granted, leafs, hangups, taken;
 	uint8_t status;
 	int fd;
 	uint64_t hung_up;
@@ -53,6 +53,14 @@ static void on_granted(void *arg, const struct msg_granted *m)
 	(void)arg;
 	got.granted++;
 	got.status = m->status;
+}
+
+static void on_access(void *arg, const struct msg_access_taken *m)
+{
+	(void)arg;
+	got.taken++;
+	got.status = m->number != 0;
+	assert_true(m->number != 0 || m->why.n != 0);
 }
 
 static void on_far(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -126,6 +134,17 @@ static void an_answer_reaches_who_asked_once(void **state)
 	assert_int_equal(got.status, RESOLVE_NODATA);
 	assert_false(asks_answer(&worker, MSG_RESOLVED, &m, NULL, 0));
 	assert_int_equal(got.resolved, 1);
+}
+
+static void a_request_for_access_that_was_not_sent_has_no_answer(void **state)
+{
+	struct msg_access_taken m = { .number = 7 };
+
+	(void)state;
+	m.id = ask_access(&worker, STR("GET"), STR("https://x.test/"), STR("why"), on_access, NULL);
+	/* Nobody was there to hear it: what comes now is no answer to it. */
+	assert_false(asks_answer(&worker, MSG_ACCESS_TAKEN, &m, NULL, 0));
+	assert_int_equal(got.taken, 0);
 }
 
 static void an_id_is_not_soon_used_again(void **state)
@@ -202,8 +221,9 @@ static void a_question_that_cannot_be_sent_fails_from_the_loop(void **state)
 	assert_true(ask_lease(&worker, STR("api.test"), on_leased, NULL) != 0);
 	assert_true(ask_leaf(&worker, STR("api.test"), false, on_leaf, NULL) != 0);
 	assert_true(ask_grant(&worker, 1, PROTO_HTTPS, STR("GET"), STR("/"), on_granted, NULL) != 0);
-	assert_int_equal(got.leased + got.leafs + got.granted, 0);
-	WAIT_UNTIL(&world, got.leased && got.leafs && got.granted);
+	assert_true(ask_access(&worker, STR("GET"), STR("https://x.test/"), STR_NONE, on_access, NULL) != 0);
+	assert_int_equal(got.leased + got.leafs + got.granted + got.taken, 0);
+	WAIT_UNTIL(&world, got.leased && got.leafs && got.granted && got.taken);
 	assert_int_equal(got.status == GRANT_OK, 0);
 }
 
@@ -264,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(an_answer_reaches_who_asked_once),
+		CASE(a_request_for_access_that_was_not_sent_has_no_answer),
 		CASE(an_id_is_not_soon_used_again),
 		CASE(an_answer_of_another_kind_is_nobodys),
 		CASE(a_connection_comes_with_its_descriptor),
