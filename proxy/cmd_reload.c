@@ -22,13 +22,12 @@ static const char usage_text[] =
 
 static void show(const json_t *answer)
 {
-	static const struct show_column columns[] = {
-		{ "SANDBOX", "name", SHOW_AS_IT_IS }, { "POLICY", "policy.name", SHOW_AS_IT_IS },
-		{ "DIGEST", "policy.digest", SHOW_AS_IT_IS }, { "CHANGED", "changed", SHOW_AS_IT_IS },
+	static const struct show_column members[] = {
+		{ "sandboxes", "sandboxes", SHOW_AS_IT_IS }, { "policy files", "files", SHOW_AS_IT_IS },
+		{ "changed", "changed", SHOW_AS_IT_IS },
 	};
 
-	show_table(stdout, columns, sizeof(columns) / sizeof(columns[0]),
-		   json_object_get(answer, "sandboxes"));
+	show_members(stdout, members, sizeof(members) / sizeof(members[0]), answer);
 }
 
 static int reload(const struct verb_call *call)

@@ -26,8 +26,6 @@ static void show(const json_t *answer)
 		{ "starting", "sandboxes.starting", SHOW_AS_IT_IS },
 		{ "running", "sandboxes.running", SHOW_AS_IT_IS },
 		{ "stopping", "sandboxes.stopping", SHOW_AS_IT_IS },
-		{ "ended", "sandboxes.ended", SHOW_AS_IT_IS },
-		{ "failed", "sandboxes.failed", SHOW_AS_IT_IS },
 		{ "requests open", "requests", SHOW_AS_IT_IS },
 	};
 	static const struct show_column roles[] = {

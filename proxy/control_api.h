@@ -22,18 +22,18 @@
 #define CONTROL_WORDS_MAX 1024u
 #define CONTROL_NOTE_MAX 512u
 
-/* name, method, path, for root alone */
+/* name, method, path, for root alone, what checks fields that go together (NULL: none do) */
 #define CONTROL_ROUTES(X)                                                                         \
-	X(status,          "GET",    "/v1/status",                false)                          \
-	X(sandbox_list,    "GET",    "/v1/sandboxes",             false)                          \
-	X(sandbox_start,   "POST",   "/v1/sandboxes",             false)                          \
-	X(sandbox_inspect, "GET",    "/v1/sandboxes/{name}",      false)                          \
-	X(sandbox_stop,    "DELETE", "/v1/sandboxes/{name}",      false)                          \
-	X(sandbox_exec,    "POST",   "/v1/sandboxes/{name}/exec", true)                           \
-	X(policy_reload,   "POST",   "/v1/policy/reload",         false)                          \
-	X(request_list,    "GET",    "/v1/requests",              false)                          \
-	X(request_show,    "GET",    "/v1/requests/{number}",     false)                          \
-	X(request_close,   "DELETE", "/v1/requests/{number}",     false)
+	X(status,          "GET",    "/v1/status",                false, NULL)                    \
+	X(sandbox_list,    "GET",    "/v1/sandboxes",             false, NULL)                    \
+	X(sandbox_start,   "POST",   "/v1/sandboxes",             false, control_start_check)     \
+	X(sandbox_inspect, "GET",    "/v1/sandboxes/{name}",      false, NULL)                    \
+	X(sandbox_stop,    "DELETE", "/v1/sandboxes/{name}",      false, NULL)                    \
+	X(sandbox_exec,    "POST",   "/v1/sandboxes/{name}/exec", true,  NULL)                    \
+	X(policy_reload,   "POST",   "/v1/policy/reload",         false, NULL)                    \
+	X(request_list,    "GET",    "/v1/requests",              false, NULL)                    \
+	X(request_show,    "GET",    "/v1/requests/{number}",     false, NULL)                    \
+	X(request_close,   "DELETE", "/v1/requests/{number}",     false, NULL)
 
 /* ---- what they carry ---- */
 
@@ -88,7 +88,7 @@ struct control_request_close_args {
 	struct str note;
 };
 
-#define X(name, method, pattern, root) \
+#define X(name, method, pattern, root, check) \
 	extern const struct control_field control_##name##_fields[];
 CONTROL_ROUTES(X)
 #undef X
