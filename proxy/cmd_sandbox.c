@@ -1,14 +1,13 @@
 #include "proxy/cmd_sandbox.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "conf/json.h"
 #include "proxy/control.h"
 #include "proxy/control_api.h"
+#include "proxy/runtime_exec.h"
 #include "proxy/show.h"
 #include "proxy/usage.h"
 #include "proxy/verbs.h"
@@ -276,41 +275,6 @@ static int attach(const struct verb_call *call)
 
 /* ---- one more command ---- */
 
-static const char *text_of(const json_t *object, const char *member)
-{
-	return json_string_value(json_object_get(object, member));
-}
-
-/* Becomes the runtime; returns only where it could not. */
-static int become_runtime(const struct verb_call *call, const json_t *answer)
-{
-	const char *runtime = text_of(answer, "runtime"), *state = text_of(answer, "state"),
-		   *container = text_of(answer, "container");
-	size_t n = 0, words = 0;
-	const char **arguments;
-
-	while (call->behind[words])
-		words++;
-	arguments = calloc(words + 8, sizeof(*arguments));
-	if (!arguments || !runtime || !state || !container || runtime[0] != '/' || state[0] != '/') {
-		fprintf(stderr, "%s: the appliance does not say how to enter the box\n", call->command);
-		free(arguments);
-		return EXIT_FAILURE;
-	}
-	arguments[n++] = runtime;
-	arguments[n++] = "--root";
-	arguments[n++] = state;
-	arguments[n++] = "exec";
-	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
-		arguments[n++] = "-t";
-	arguments[n++] = container;
-	memcpy(arguments + n, call->behind, words * sizeof(*arguments));
-	execv(runtime, (char *const *)arguments);
-	fprintf(stderr, "%s: %s: %s\n", call->command, runtime, strerror(errno));
-	free(arguments);
-	return EXIT_FAILURE;
-}
-
 static int exec(const struct verb_call *call)
 {
 	struct control_reply reply;
@@ -333,7 +297,7 @@ static int exec(const struct verb_call *call)
 	} else {
 		status = control_ask(&ask, &reply);
 		if (status == EX_OK)
-			status = become_runtime(call, reply.json);
+			status = runtime_exec(call->command, reply.json, call->behind);
 		control_reply_free(&reply);
 	}
 	buf_free(&body);

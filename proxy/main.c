@@ -11,6 +11,7 @@
 #include "proxy/cmd_request.h"
 #include "proxy/cmd_run.h"
 #include "proxy/cmd_sandbox.h"
+#include "proxy/cmd_serve.h"
 #include "proxy/cmd_status.h"
 #include "proxy/usage.h"
 #include "proxy/version.h"
@@ -19,6 +20,7 @@ static const char usage_text[] =
 	"usage: exeat COMMAND ...\n"
 	"\n"
 	"  run      run one command in a box, behind a policy\n"
+	"  serve    run an appliance: boxes that are started over its control socket\n"
 	"  status   say how the appliance is\n"
 	"  sandbox  start, stop and show the appliance's boxes\n"
 	"  request  show and close what boxes have asked for\n"
@@ -41,6 +43,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_run },
+	{ "serve", cmd_serve },
 	{ "status", cmd_status },
 	{ "sandbox", cmd_sandbox },
 	{ "request", cmd_request },
@@ -67,11 +70,11 @@ int main(int argc, char **argv)
 	if (!have_three_descriptors())
 		return EX_OSERR;
 	if (argc < 2)
-		return usage_wrong("exeat", "a command is needed: run, status, sandbox, request, policy, log or version");
+		return usage_wrong("exeat", "a command is needed: run, serve, status, sandbox, request, policy, log or version");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	return usage_wrong("exeat", "no command \"%s\": it is run, status, sandbox, request, policy, log or version", argv[1]);
+	return usage_wrong("exeat", "no command \"%s\": it is run, serve, status, sandbox, request, policy, log or version", argv[1]);
 }

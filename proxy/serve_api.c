@@ -17,6 +17,7 @@
 
 #include "proxy/access_show.h"
 #include "proxy/access_table.h"
+#include "proxy/clock.h"
 #include "proxy/control.h"
 #include "proxy/serve_view.h"
 #include "proxy/supervisor_records.h"
@@ -42,14 +43,6 @@ struct serve_api {
 	const char *runtime;
 	uint64_t started_us;
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 /* ---- answers ---- */
 
@@ -392,7 +385,7 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	struct serve_api *api = arg;
 	struct sandbox *s = sandbox_find(api->config.a, a->name);
 	struct control_exec answer = { .runtime = str_of(api->runtime) };
-	char state[BOX_STATE_MAX];
+	char state[BOX_STATE_MAX], process[BOX_STATE_MAX + sizeof("/" BOX_PROCESS)];
 	struct buf out;
 	struct json j;
 
@@ -410,6 +403,8 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	box_state(s->box_id, state);
 	answer.container = str_of(s->box_id);
 	answer.state = str_of(state);
+	snprintf(process, sizeof(process), "%s/" BOX_PROCESS, state);
+	answer.process = str_of(process);
 	buf_init(&out, STATUS_MAX);
 	json_init(&j, &out);
 	control_write_exec(&j, &answer);
@@ -523,7 +518,7 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 
 	if (!can_record(api, rq))
 		return;
-	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note, now_us());
+	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note, clock_wall_us());
 	if (e == ERR_NOTFOUND)
 		control_refuse(rq, 404, "there is no request %u that is open", (unsigned)a->number);
 	else if (e)
@@ -566,7 +561,7 @@ struct serve_api *serve_api_open(const struct serve_api_config *config)
 	if (!api)
 		return NULL;
 	api->config = *config;
-	api->started_us = now_us();
+	api->started_us = clock_wall_us();
 	api->runtime = box_runtime_path();
 	api->nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (api->nothing >= 0)
