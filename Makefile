@@ -50,7 +50,13 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
                       sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c sandbox/box_root.c \
                       sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c sandbox/held_secret.c \
-                      $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c
+                      $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \
+                      proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
+                      proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
+                      proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
+                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
+                      proxy/show.c proxy/verbs.c proxy/cmd_status.c proxy/cmd_sandbox.c \
+                      proxy/cmd_request.c proxy/cmd_reload.c proxy/runtime_exec.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \

@@ -76,6 +76,7 @@ static const struct {
 	{ "policy_load",   "policy[ {file}]" },
 	{ "policy_reject", "policy refused[ {file}][: {reason}][: {diagnostics}]" },
 	{ "worker_lost",   "{role} died[ (pid {pid})][ of signal {signal}][ {reason}]" },
+	{ "control",       "control[ {method} {path}] -> {status} by user {peer_uid} (pid {peer_pid})[: {reason}]" },
 	{ "log_fault",     "log: {reason}[ ({role})]" },
 	{ "checkpoint",    "checkpoint[ signed with {key}]" },
 	{ "rotated",       "log: this file has ended" },

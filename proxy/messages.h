@@ -182,6 +182,7 @@ struct msg_launched {			/* descriptors, where it was: channel, pidfd */
 struct msg_wire {			/* descriptors: none, or a network namespace to attach to */
 	uint32_t id;
 	uint32_t index;			/* of the /30 */
+	struct str netns;		/* a path of one to attach to, where no descriptor came */
 };
 
 struct msg_wired {			/* descriptors, where it worked: FD_WIRED_... */
@@ -198,6 +199,7 @@ struct msg_box {			/* descriptors: FD_BOX_... */
 	uint32_t id;
 	struct str name;		/* of the container and its folder */
 	struct str rootfs, workspace;	/* empty: made, ephemeral */
+	struct str output;		/* a file to write to, instead of FD_BOX_OUT and FD_BOX_ERR */
 	struct str_list kept;		/* files that the box must not change */
 	uint32_t nameserver;		/* host order */
 	struct str ca_pem;
