@@ -117,7 +117,7 @@ static void tell_count(struct connections *all, struct str verdict, const char *
 		record_str(&r, REC_verdict, verdict);
 	record_str(&r, REC_reason, str_of(reason));
 	record_u64(&r, REC_count, *count);
-	if (audit_commit(all->w, &r) == ERR_FULL)
+	if (audit_commit(all->w, all->w->policy, &r) == ERR_FULL)
 		start_refused_timer(all);
 	else
 		*count = 0;
@@ -251,6 +251,30 @@ void connections_free(struct connections *all)
 	close(all->listener);
 	tls_trust_free(all->trust);
 	free(all);
+}
+
+void connections_drop_idle(struct connections *all)
+{
+	for (struct connection *c = all->live; c; c = c->next) {
+		upstream_free(c->kept);
+		c->kept = NULL;
+	}
+}
+
+void connections_new_policy(struct connections *all, struct policy *p)
+{
+	struct policy *old = all->w->policy;
+	struct connection *next;
+
+	all->w->policy = p;
+	all->w->policies++;
+	for (struct connection *c = all->live; c; c = next) {
+		next = c->next;
+		connection_new_policy(c);
+		if (c->state != CS_CLOSED)
+			connection_pump(c);
+	}
+	policy_free(old);
 }
 
 struct str connections_public_key(const struct connections *all)

@@ -130,7 +130,7 @@ const struct confine_rule confine_rules[] = {
 
 	/* ---- connections ---- */
 	ALLOW(accept4, W),
-	ALLOW(shutdown, W | D),
+	ALLOW(shutdown, S | W | D),
 	ALLOW(getsockname, S | W | D),
 	ALLOW(getpeername, W | D),
 	ALLOW(getsockopt, S | W | D),
