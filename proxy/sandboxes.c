@@ -118,7 +118,7 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
 	};
 	snprintf(s->name, sizeof(s->name), "%s", spec->name);
-	snprintf(s->box_id, sizeof(s->box_id), "%d-%u", (int)getpid(), s->number);
+	snprintf(s->box_id, sizeof(s->box_id), "run-%d-%u", (int)getpid(), s->number);
 	snprintf(s->isolation, sizeof(s->isolation), "attached");
 	s->policy = policy_file_hold(spec->policy);
 	buf_init(&s->ca_pem, MSG_PEM_MAX);

@@ -30,6 +30,9 @@ static const struct test_rule rules[] = {
 	{ .id = "no-secrets", .deny = true, .hosts = { LIST("secrets.inside.test") } },
 };
 
+#define DIALS_MAX 16
+#define QUEUED_MAX (256u << 10)
+
 static struct world world;
 static struct dns_server server;
 static struct dialer *dialer;
