@@ -306,6 +306,8 @@ static enum refusal_reason grant_refusal(enum grant_status status)
 	switch (status) {
 	case GRANT_UNAVAILABLE:
 		return REFUSAL_credential_unavailable;
+	case GRANT_QUOTA:
+		return REFUSAL_too_many_grants;
 	case GRANT_PLAINTEXT:
 		return REFUSAL_credential_plaintext;
 	case GRANT_NO_TICKET:

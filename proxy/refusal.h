@@ -45,6 +45,8 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(answer_undecodable,       502, "http_response_content_coding", 0, NEVER, "The answer came in a coding that cannot be searched for the credential") \
 	X(log_unavailable,          503, "proxy_internal_error",      80, LATER, "The audit log cannot be written") \
 	X(too_many_connections,     503, "connection_limit_reached",  80, LATER, "Too many connections from this sandbox") \
+	X(too_many_dials,           503, "connection_limit_reached",   0, LATER, "Too many connections to origins are under way for this sandbox") \
+	X(too_many_grants,          429, "http_request_denied",        0, LATER, "More requests with a credential than this sandbox may send in a second") \
 	X(internal,                 503, "proxy_internal_error",      80, LATER, "Exeat cannot do this now") \
 	X(dns_failed,               502, "dns_error",                  0, LATER, "The name could not be resolved") \
 	X(dns_timeout,              504, "dns_timeout",                0, LATER, "The name could not be resolved in time") \
