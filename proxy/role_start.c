@@ -11,11 +11,15 @@
 #include "proxy/messages.h"
 #include "sandbox/held_secret.h"
 
-enum err start_recorder(struct channel *c, const char *log_path, int log)
+enum err start_recorder(struct channel *c, const struct recorder_start *r)
 {
-	struct msg_recorder_start msg = { .path = str_of(log_path) };
+	struct msg_recorder_start msg = { .path = str_of(r->log_path),
+					  .synced = r->settings->log_synced,
+					  .rotate_bytes = r->settings->rotate_bytes,
+					  .rotate_seconds = r->settings->rotate_seconds,
+					  .sandbox_bytes = r->settings->max_log_bytes };
 
-	return channel_send(c, MSG_RECORDER_START, &msg, &log, 1);
+	return channel_send(c, MSG_RECORDER_START, &msg, (int[2]){ r->log, r->key }, 2);
 }
 
 /* ---- dialer ---- */
@@ -100,7 +104,8 @@ enum err start_dialer(struct channel *c, const struct settings *s, const struct 
 {
 	struct texts *names = calloc(2, sizeof(*names)), *own = names ? names + 1 : NULL;
 	struct msg_dialer_start msg = { .servers = { s->servers, s->n_servers },
-					.timeout_ms = s->resolver_timeout_ms };
+					.timeout_ms = s->resolver_timeout_ms,
+					.dials = s->max_dials, .queued = s->max_queued };
 	int fds[3] = { ring->memory, ring->wake, ring->room };
 	enum err e;
 
@@ -269,7 +274,8 @@ static enum err send_secret(struct channel *c, const struct settings_secret *s, 
 static enum err send_start(struct channel *c, const struct broker_start *b, uint32_t secrets,
 			   const struct ring_fds *ring)
 {
-	struct msg_broker_start msg = { .secrets = secrets };
+	struct msg_broker_start msg = { .secrets = secrets, .grants = b->settings->max_grants,
+					.queued = b->settings->max_queued };
 	int fds[4] = { ring->memory, ring->wake, ring->room, held_secret_copy(b->seal_key) };
 	enum err e = ERR_SYSTEM;
 
@@ -333,6 +339,8 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.max_connections = s->max_connections,
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,
+		.memory = s->max_worker_memory,
+		.synced = s->log_synced,
 	};
 	int fds[FD_WORKER_POLICY + 1] = {
 		[FD_WORKER_TPROXY] = w->wire->tproxy, [FD_WORKER_DNS_UDP] = w->wire->dns_udp,
