@@ -677,6 +677,7 @@ struct exchange *exchange_new(const struct exchange_env *env)
 		return NULL;
 	x->env = env;
 	x->policy = policy_hold(env->w->policy);
+	x->policies = env->w->policies;
 	buf_init(&x->method, HTTP1_LINE_MAX);
 	buf_init(&x->target, HTTP1_LINE_MAX);
 	buf_init(&x->path, HTTP1_LINE_MAX);
