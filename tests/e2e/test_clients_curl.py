@@ -119,16 +119,16 @@ def a_connection_to_another_address_or_name_is_refused(bed):
 def uploads_in_every_form_arrive_whole(bed):
 
     make = "head -c 1000000 /dev/zero >up; "
-    run, found = _curl(bed, f"sh -c \"{make} curl -sS -T up https://api.test/t\"",
-                       "sh -c 'head -c 1000000 /dev/zero | curl -sS -T - https://api.test/chunked'",
+    run, found = _curl(bed, f"sh -c \"{make} curl -sS -H 'Expect:' -T up https://api.test/t\"",
+                       "sh -c 'head -c 1000000 /dev/zero | curl -sS -H Expect: -T - https://api.test/chunked'",
                        "curl -sS --data-binary @up https://api.test/d",
                        "curl -sS -H 'Expect: 100-continue' --expect100-timeout 25 -T up -w ' %{time_total}' https://api.test/e",
                        "curl -sS -H 'Expect: 100-continue' --expect100-timeout 25 -T up -w ' %{time_total}' https://api.test/closed/e",
                        "curl -sS -H 'Expect:' -T up http://plain.test/p",
-                       "curl -sS --http1.0 -T up https://api.test/ten",
+                       "curl -sS --http1.0 -H Expect: -T up https://api.test/ten",
                        "curl -sS -F file=@up -F name=value https://api.test/form",
                        "curl -sS -X PATCH -d a=b https://api.test/patch", "curl -sS -X DELETE https://api.test/delete",
-                       "curl -sS --limit-rate 4M -T up https://api.test/slow")
+                       "curl -sS --limit-rate 4M -H Expect: -T up https://api.test/slow")
     zeros = hashlib.sha256(bytes(1000000)).hexdigest()
     for (text, status), name in zip(found, ("t", "chunked", "d", "e", None, "p", "ten", "form", "patch", "delete", "slow")):
         b.check(status == 0, f"{name}: curl is content", text)
@@ -166,8 +166,8 @@ def downloads_in_every_form_are_what_the_origin_sent(bed):
 
 
 def times_and_retries_are_the_clients(bed):
-    run, found = _curl(bed, CODE + "-m 1 https://api.test/never", CODE.replace("/dev/null", "busy") + "--retry 3 --retry-delay 1 https://api.test/busy",
-                       CODE + "--retry 2 --retry-delay 1 --retry-connrefused https://evil.test/",
+    run, found = _curl(bed, CODE + "-m 1 https://api.test/never", CODE.replace("/dev/null", "busy") + "--retry 2 --retry-delay 1 https://api.test/busy",
+                       CODE + "--retry 1 --retry-delay 1 --retry-connrefused https://evil.test/",
                        CODE + "--connect-timeout 20 https://evil.test/", CODE + "--retry 2 --retry-delay 1 https://api.test/closed/x")
     bed.curled[0].released = True
     b.check(found[0][1] == 28, "--max-time ends it", found)
