@@ -75,4 +75,6 @@ def java_urlconnection_is_answered_and_told(bed):
     c.is_told_why(bed, CONNECTION, options=options)
 
 
+if b.SANITIZED:
+    print("these cases run on the build without sanitizers alone")
 b.main([] if b.SANITIZED else b.cases(globals()))

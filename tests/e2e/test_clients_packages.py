@@ -208,4 +208,6 @@ def npm_is_told_of_a_refused_host(bed):
     b.check(statuses == [1] and "E403" in run.out and denied["refusal"] in run.out, "told, and not tried again", run.out)
 
 
+if b.SANITIZED:
+    print("these cases run on the build without sanitizers alone")
 b.main([] if b.SANITIZED else b.cases(globals()))
