@@ -92,8 +92,8 @@ const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
  * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
-/* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing else
- * of an answer that is an error. */
+/* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing
+ * else of an answer that is an error. */
 void refusal_phrase(const struct refusal *r, struct buf *out);
 /* Removes from an origin's answer the marks that only Exeat's own may bear: members of Proxy-Status
  * that name exeat, and a Proxy-Status that is malformed (RFC 8941: it could be read either way). An

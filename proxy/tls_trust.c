@@ -28,8 +28,8 @@ struct tls_trust {
 	int spki_n;
 };
 
-/* Names of protocols (RFC 7301 3.1), each behind its length: what is spoken here, the best first. To an
- * origin the first alone is offered; a box may know no other than the second. */
+/* Names of protocols (RFC 7301 3.1), each behind its length: what is spoken here, the best first.
+ * To an origin the first alone is offered; a box may know no other than the second. */
 static const struct str spoken[] = { { "\x08http/1.1", 9 }, { "\x08http/1.0", 9 } };
 
 static bool offers(struct str offered, struct str name)

@@ -121,8 +121,8 @@ static bool is_file(int root, const char *path)
 	return file;
 }
 
-/* Mounts the file @made over @place, if that is a file. Places are often links to one another: once is
- * enough. */
+/* Mounts the file @made over @place, if that is a file. Places are often links to one another: once
+ * is enough. */
 static enum err cover(int root, const char *made, const char *place)
 {
 	const struct tree_view view = { .userns = -1 };
