@@ -36,11 +36,11 @@ struct channel {
 	int fd;
 	struct event *readable, *writable;
 	enum phase phase;
-	uint64_t seen;		/* bit per row: has come (for rows that may come once) */
+	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
 	size_t queued, queued_fds;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
-	bool dead, busy, freed;
+	bool dead, busy, freed, paused;
 };
 
 enum err channel_pair(int fds[2])
@@ -143,6 +143,7 @@ static bool between(const struct message_row *row, enum role from, enum role to)
 static const char *objection(struct channel *c, const struct message_row *row, size_t n_fds)
 {
 	uint64_t bit;
+	size_t number;
 
 	if (!row)
 		return "unknown message";
@@ -152,10 +153,13 @@ static const char *objection(struct channel *c, const struct message_row *row, s
 		return "message in the wrong phase";
 	if (n_fds < row->fds_min || n_fds > row->fds_max)
 		return "wrong number of descriptors";
-	bit = UINT64_C(1) << ((size_t)(row - c->peer.table) & 63);
-	if (row->once && (c->seen & bit))
+	number = (size_t)(row - c->peer.table);
+	if (number >= MESSAGE_ROWS_MAX)
+		abort();
+	bit = UINT64_C(1) << (number & 63);
+	if (row->once && (c->seen[number / 64] & bit))
 		return "message repeated";
-	c->seen |= bit;
+	c->seen[number / 64] |= bit;
 	return NULL;
 }
 
@@ -223,7 +227,7 @@ static void read_some(struct channel *c, unsigned most)
 	if (c->busy)
 		return;
 	c->busy = true;
-	while (most-- && !c->dead && !c->freed && read_one(c))
+	while (most-- && !c->dead && !c->freed && !c->paused && read_one(c))
 		;
 	c->busy = false;
 	if (c->freed)
@@ -240,6 +244,17 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 void channel_drain(struct channel *c)
 {
 	read_some(c, UINT32_MAX);
+}
+
+void channel_pause(struct channel *c, bool paused)
+{
+	c->paused = paused;
+	if (c->dead)
+		return;
+	if (paused)
+		event_del(c->readable);
+	else
+		event_add(c->readable, NULL);
 }
 
 /* ---- writing ---- */
