@@ -27,20 +27,29 @@ def _serve(request, origin):
         return b.answer(503, "busy") if done < 3 else b.answer(200, c.HELLO)
     if path == "/away":
         return b.answer(302, b"", [("location", "https://evil.test/x")])
-    if path == "/never":
-        origin.held.append(request)    # no answer, and no end
-        b.wait_until("the client's end", lambda: origin.released, 60)
-        return None
     return c.page(request, origin)
+
+
+def _handle(s, origin):
+    """As any server, but for /never: no answer, and the end of the connection is waited for."""
+    f = s.makefile("rb")
+    while request := b.read_request(f):
+        origin.requests.append(request)
+        if request.target == "/never":
+            origin.held += 1
+            f.read(1)
+            origin.left += 1
+            return
+        s.sendall(_serve(request, origin))
 
 
 def _curl(bed, *lines, policy=c.POLICY, **more):
     """Each line a curl; its status and how it ended are printed as "[status] " behind what it printed."""
     if not hasattr(bed, "curled"):
-        bed.curled = [b.Origin(bed, b.http(_serve), "203.0.113.15", 443, bed.cert("api.test", "other.test")),
-                      b.Origin(bed, b.http(_serve), "203.0.113.15", 80)]
+        bed.curled = [b.Origin(bed, _handle, "203.0.113.15", 443, bed.cert("api.test", "other.test")),
+                      b.Origin(bed, _handle, "203.0.113.15", 80)]
         for origin in bed.curled:
-            origin.held, origin.released = [], False
+            origin.held = origin.left = 0
     bed.dns.zone.update({"api.test": ["203.0.113.15", "2001:db8::15"], "plain.test": ["203.0.113.15"],
                          "other.test": ["203.0.113.15"], "evil.test": ["203.0.113.15"]})
     script = "cd /tmp; " + "".join(f"timeout -k 1 {c.BOUND} {line} 2>&1; echo \" [$?]\"\n" for line in lines)
@@ -169,7 +178,6 @@ def times_and_retries_are_the_clients(bed):
     run, found = _curl(bed, CODE + "-m 1 https://api.test/never", CODE.replace("/dev/null", "busy") + "--retry 2 --retry-delay 1 https://api.test/busy",
                        CODE + "--retry 1 --retry-delay 1 --retry-connrefused https://evil.test/",
                        CODE + "--connect-timeout 20 https://evil.test/", CODE + "--retry 2 --retry-delay 1 https://api.test/closed/x")
-    bed.curled[0].released = True
     b.check(found[0][1] == 28, "--max-time ends it", found)
     b.check(found[1][1] == 0 and found[1][0].endswith("200 1.1"), "the third answer is taken", found)
     b.check(found[2][1] == 7 and found[3][1] == 7, "a refusal stays one", found)
@@ -179,6 +187,19 @@ def times_and_retries_are_the_clients(bed):
     b.check([r["status"] for r in run.records("request", path="/busy")] == [503, 503, 200], "each try", run.records("request", path="/busy"))
     b.check(len(run.records("request", path="/closed/x")) == 1, "one refusal", run.records("request", path="/closed/x"))
     c.is_refused_on_record(bed, run, "evil.test", 443)
+
+
+def a_client_that_gives_up_is_noticed_while_the_origin_still_thinks(bed):
+    """Its close looks like that of its half alone; one that waits for its answer behind it gets it."""
+    _curl(bed, "true")
+    held, left = bed.curled[0].held, bed.curled[0].left
+    run = bed.start("curl -sS -m 1 https://api.test/never; sleep 600", c.POLICY)
+    b.wait_until("the request", lambda: bed.curled[0].held > held)
+    ended = b.wait_until("its end on record", lambda: run.records("request", path="/never", phase="end"), 60)[0]
+    b.check(ended["ended"] == "reset by the client", "while the box is still there", ended)
+    b.wait_until("the end of the connection to the origin", lambda: bed.curled[0].left > left)
+    run.process.terminate()
+    run.wait()
 
 
 def a_redirect_to_a_refused_host_ends_at_once(bed):
