@@ -30,6 +30,7 @@
 #include "policy/policy.h"
 #include "proxy/launcher.h"
 #include "proxy/messages.h"
+#include "proxy/role_start.h"
 #include "proxy/settings.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -285,6 +286,7 @@ struct appliance {
 	unsigned n_sandboxes;		/* those that have not ended */
 	struct event *tick, *signal_event;
 	int signals;
+	struct broker_start broker_start;
 	const struct policy *secrets_of;	/* only those that it names are opened; NULL: all */
 	unsigned bad_secrets;
 	bool log_only;			/* nothing will run: no broker, no dialer */

@@ -309,6 +309,7 @@ static void run(const struct launcher_job *job, int fd, pid_t parent)
 
 	prctl(PR_SET_NAME, "exeat-launcher");
 	ignore_signals();
+	broker_start_close(job->not_its_own);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(1);
 	if (wire_gateway_rejoin(job->gateway, &why) != OK) {

@@ -39,7 +39,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_dialer_start, U32, timeout_ms, 0),
 		F(struct msg_dialer_start, LIST, names, 128),
 		F(struct msg_dialer_start, LIST, own, MESSAGE_LIST_MAX) }),
-	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 4), .fields = {
+	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(4, 4), .fields = {
 		F(struct msg_broker_start, U32, secrets, 0) }),
 	ROW(RECORDER_START, S, R, PHASE_START, msg_recorder_start, .once = true, FDS(1, 2), .fields = {
 		F(struct msg_recorder_start, STR, path, MSG_PATH_MAX),

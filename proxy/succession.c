@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/role_start.h"
 #include "proxy/supervisor_records.h"
 
 /* ---- losing ---- */
@@ -177,10 +176,12 @@ static void on_sandbox_lost(struct part *p, const struct msg_sandbox_lost *m)
 	struct sandbox *s = sandbox_by_number(p->a, m->sandbox);
 	char why[128];
 
-	if (!s || (p->role != ROLE_DIALER && p->role != ROLE_BROKER)) {
-		part_lose(p, "speaks of a sandbox that is not there");
+	if (p->role != ROLE_DIALER && p->role != ROLE_BROKER) {
+		part_lose(p, "message in the wrong direction");
 		return;
 	}
+	if (!s)
+		return;		/* ended meanwhile */
 	snprintf(why, sizeof(why), "%.*s", STR_ARG(m->why));
 	part_lose(&s->worker, why);
 }
@@ -328,7 +329,7 @@ const struct part_hooks recorder_hooks = { .started = recorder_started, .ready =
 static bool broker_started(struct part *p)
 {
 	struct appliance *a = p->a;
-	enum err e = start_broker(p->channel, a->settings, a->secrets_of, &a->broker_ring->fds);
+	enum err e = start_broker(p->channel, &a->broker_start, a->secrets_of, &a->broker_ring->fds);
 
 	if (e == ERR_NOTFOUND)
 		a->bad_secrets++;

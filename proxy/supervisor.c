@@ -133,6 +133,16 @@ static bool open_rings(struct appliance *a)
 	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings) == OK;
 }
 
+/* Before there is any other process whose environment they would be in. */
+static bool hold_secrets(struct appliance *a)
+{
+	enum err e = broker_start_open(&a->broker_start, a->settings);
+
+	if (e)
+		fprintf(stderr, "exeat: the secrets' environment variables: %s\n", err_text(e));
+	return e == OK;
+}
+
 static bool open_gateway(struct appliance *a)
 {
 	struct wire_error why = { "", 0 };
@@ -158,7 +168,8 @@ static void prepare_parts(struct appliance *a)
 static bool start_launcher(struct appliance *a, int *channel, pid_t *pid)
 {
 	a->job = (struct launcher_job){ .programs = a->programs, .settings = a->settings,
-					.gateway = a->gateway, .log_path = a->log_path };
+					.gateway = a->gateway, .log_path = a->log_path,
+					.not_its_own = &a->broker_start };
 	if (launcher_start(&a->job, channel, pid) == OK)
 		return true;
 	fprintf(stderr, "exeat: cannot start a process: %s\n", strerror(errno));
@@ -185,7 +196,7 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 		fprintf(stderr, "exeat: its other programs are neither beside it nor in ../libexec/exeat of it\n");
 		return false;
 	}
-	if (!open_rings(a) || !open_gateway(a) || !start_launcher(a, &channel, &pid))
+	if (!hold_secrets(a) || !open_rings(a) || !open_gateway(a) || !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
 	if (!a->base || !watch(a))
@@ -285,6 +296,7 @@ static void release(struct appliance *a)
 	wire_gateway_close(a->gateway);
 	ring_close(a->ring);
 	rings_free(a);
+	broker_start_close(&a->broker_start);
 	if (a->base)
 		event_base_free(a->base);
 }

@@ -49,8 +49,8 @@ must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg
 void channel_close_fds(const int *fds, size_t n);
 /* Handles all that has arrived, now, without waiting. */
 void channel_drain(struct channel *c);
-/* Paused: nothing is read, an end neither, until it goes on. What comes meanwhile waits in the socket,
- * whose room bounds it. */
+/* Paused: nothing is read, an end neither, until it goes on. What comes meanwhile waits in the
+ * socket, whose room bounds it. */
 void channel_pause(struct channel *c, bool paused);
 /* Bytes of memory that the queue takes: what the socket has not taken yet. */
 size_t channel_queued(const struct channel *c);
