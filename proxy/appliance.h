@@ -225,6 +225,7 @@ struct sandbox {
 	uint64_t kill_at_ms;		/* its box is ended then; 0: not asked to stop */
 	int status;			/* as from a shell */
 	uint64_t cpu_ms, bytes_up, bytes_down;
+	uint64_t untold;	/* refused packets that no record tells one by one */
 	char why[256];			/* it failed, or was stopped */
 };
 

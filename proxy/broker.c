@@ -79,6 +79,7 @@ static void start(struct role_env *env, const struct msg_broker_start *m, const 
 	env->state = broker_new(env->base, ring, seal_key, now);
 	if (!env->state)
 		role_fatal(&program, "out of memory");
+	broker_limit(env->state, m->grants, m->queued);
 	broker_on_lost(env->state, role_lose_sandbox, env);
 	secrets_to_come = m->secrets;
 }

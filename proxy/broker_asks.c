@@ -5,9 +5,9 @@
  * its struct secret, in the edit and in the channel's packet, each wiped when it is done with.
  *
  * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are
- * counted and the count is in its next or last record (suppressed), past GRANTS_PER_SECOND it gets
+ * counted and the count is in its next or last record (suppressed), past its grants a second it gets
  * none until the second is over. One that does not read its answers is ended by its full queue
- * (CHANNEL_QUEUE_MAX).
+ * (broker_limit()).
  *
  * Leaves: only for a name that the policy could allow with nothing but the name known, or with
  * "refusal: explain" for any name, since a refusal over TLS needs one. That is asked each time,
@@ -104,7 +104,7 @@ static void prepare(struct sandbox *s, struct grant *g, struct credential_edit *
 {
 	struct second *second = this_second(s);
 
-	if (second->grants == GRANTS_PER_SECOND) {
+	if (second->grants >= s->broker->max_grants) {
 		withdraw(g, "too many grants in one second");
 		return;
 	}

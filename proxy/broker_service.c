@@ -112,6 +112,7 @@ static struct channel *open_worker(struct sandbox *s, int fd)
 	if (!c)
 		return NULL;
 	channel_set_phase(c, PHASE_RUN);
+	channel_set_limit(c, s->broker->max_queued, MSG_CREDITS);
 	channel_pause(c, true);		/* until the dialer has told its tickets */
 	return c;
 }
@@ -362,6 +363,12 @@ void broker_free(struct broker *b)
 	seal_key_free(b->seal_key);
 	ring_close(b->ring);
 	free(b);
+}
+
+void broker_limit(struct broker *b, uint32_t grants_per_second, size_t queued)
+{
+	b->max_grants = grants_per_second;
+	b->max_queued = queued;
 }
 
 void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg)

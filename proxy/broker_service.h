@@ -12,8 +12,9 @@
  *             hold and for a sealed CA that does not open, ERR_NOMEM, ERR_CRYPTO; its channels are
  *             then closed, which is what its worker sees. broker_policy(): the policy in force
  *             stays. broker_peer(), broker_policy(): ERR_NOTFOUND where there is no such sandbox.
- * Limits      SANDBOXES_MAX; for each TICKETS_MAX, LEAVES_MAX, GRANTS_PER_SECOND (then UNAVAILABLE)
- *             and REFUSALS_PER_SECOND records (then counted).
+ * Limits      SANDBOXES_MAX; for each TICKETS_MAX, LEAVES_MAX, and what broker_limit() says:
+ *             grants a second (then UNAVAILABLE), bytes that wait for a worker that does not read
+ *             (then its sandbox is given up); REFUSALS_PER_SECOND records (then counted).
  * Tests       tests/unit/proxy/test_broker_service.c, test_broker_successors.c
  */
 #ifndef PROXY_BROKER_SERVICE_H
@@ -24,7 +25,6 @@
 #include "sandbox/ring.h"
 
 #define SANDBOXES_MAX 1024
-#define GRANTS_PER_SECOND 2000
 #define REFUSALS_PER_SECOND 32
 
 struct event_base;
@@ -41,6 +41,8 @@ void broker_free(struct broker *b);
  * its channel or takes no message; not of one whose worker has just gone. */
 typedef void broker_lost_fn(void *arg, uint32_t sandbox, const char *why);
 void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg);
+/* Before the first sandbox. */
+void broker_limit(struct broker *b, uint32_t grants_per_second, size_t queued);
 /* To be filled before the first sandbox. */
 struct secret_table *broker_secrets(struct broker *b);
 /* What is told of a sandbox's CA. */

@@ -49,6 +49,8 @@ struct broker {
 	struct secret_table *secrets;
 	struct sandbox *first;
 	size_t n;
+	uint32_t max_grants;
+	size_t max_queued;
 	struct record record;
 	broker_lost_fn *on_lost;
 	void *on_lost_arg;

@@ -5,6 +5,7 @@
 #include "proxy/audit.h"
 #include "proxy/dial.h"
 #include "proxy/dialer_state.h"
+#include "sandbox/confine.h"
 
 static const struct addr no_address;
 
@@ -247,12 +248,23 @@ static void begin_dial(struct job *j)
 		fail_dial(j, DIAL_QUOTA, RESOLVE_QUOTA, STR_NONE);
 }
 
+/* All that shares and the half beside them can take, and each box's channels, have descriptors. */
+_Static_assert(DIALER_DIALS_ALL / 2 * 3 * DIAL_ADDRS_MAX + 2 * DIALER_SANDBOXES_MAX + 1024 <=
+	       CONFINE_MANY_DESCRIPTORS, "the dialer does not run out of descriptors");
+
+static bool has_room(const struct box *b)
+{
+	const struct dialer *d = b->dialer;
+
+	if (b->dials >= d->max_dials || b->tickets.n + b->dials >= DIALER_TICKETS_MAX)
+		return false;
+	return d->dials < DIALER_DIALS_ALL / 2 || b->dials < DIALER_DIALS_ALL / d->n_boxes;
+}
+
 void dialer_on_dial(struct box *b, const struct msg_dial *m)
 {
 	struct msg_dialed full = { .id = m->id, .status = DIAL_QUOTA };
-	struct job *j = b->dials < DIALER_DIALS_MAX && b->tickets.n + b->dials < DIALER_TICKETS_MAX
-				? dialer_job_new(b, true, m->id)
-				: NULL;
+	struct job *j = has_room(b) ? dialer_job_new(b, true, m->id) : NULL;
 
 	if (!j) {
 		dialer_tell_worker(b, MSG_DIALED, &full, NULL, 0);

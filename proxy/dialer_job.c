@@ -22,6 +22,7 @@ struct job *dialer_job_new(struct box *b, bool dials, uint32_t id)
 		j->next->prev = &j->next;
 	b->jobs = j;
 	*(dials ? &b->dials : &b->resolves) += 1;
+	b->dialer->dials += dials;
 	return j;
 }
 
@@ -33,6 +34,7 @@ void dialer_job_free(struct job *j)
 	if (j->next)
 		j->next->prev = j->prev;
 	*(j->dials ? &j->box->dials : &j->box->resolves) -= 1;
+	j->box->dialer->dials -= j->dials;
 	free(j);
 }
 

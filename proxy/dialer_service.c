@@ -169,8 +169,10 @@ static struct channel *open_worker(struct box *b, int fd)
 					   .on_closed = on_worker_closed, .arg = b };
 	struct channel *c = channel_new(b->dialer->base, fd, &peer);
 
-	if (c)
+	if (c) {
 		channel_set_phase(c, PHASE_RUN);
+		channel_set_limit(c, b->dialer->max_queued, MSG_CREDITS);
+	}
 	return c;
 }
 
@@ -307,6 +309,8 @@ struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start
 		return NULL;
 	d->base = base;
 	d->ring = ring;
+	d->max_dials = start->dials;
+	d->max_queued = start->queued;
 	if (!dialer_ranges_parse(&d->ranges, &start->own)) {
 		*why = "the host's own addresses are malformed";
 		free(d);

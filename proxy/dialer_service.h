@@ -12,9 +12,11 @@
  * Blocking    dialer_new() reads resolv.conf; then never.
  * Failure     a message that cannot be served is answered with its status; a worker that does not
  *             take its answers loses its sandbox. dialer_policy(): the policy in force stays.
- *             dialer_peer(), dialer_policy(): ERR_NOTFOUND where there is no such sandbox.
- * Limits      a sandbox: DIALER_RESOLVES_MAX and DIALER_DIALS_MAX under way, DIALER_TICKETS_MAX
- *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA.
+ *             dialer_peer(), dialer_policy(): ERR_NOTFOUND where there is no such sandbox, which was
+ *             given up then.
+ * Limits      a sandbox: DIALER_RESOLVES_MAX and the start's dials under way, DIALER_TICKETS_MAX
+ *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA. The start's bytes wait for
+ *             a worker that does not read; then its sandbox is given up.
  *             DIALER_SANDBOXES_MAX sandboxes.
  * Tests       tests/unit/proxy/test_dialer_service.c, test_dialer_successors.c
  */
@@ -25,8 +27,10 @@
 #include "proxy/messages.h"
 
 #define DIALER_RESOLVES_MAX 256
-#define DIALER_DIALS_MAX 256
 #define DIALER_SANDBOXES_MAX 4096
+/* Under way, of all sandboxes together: past half of it, one that has its share or more gets no other,
+ * and each still gets its share. */
+#define DIALER_DIALS_ALL 4096
 #define DIALER_OWN_MAX 128
 
 struct event_base;

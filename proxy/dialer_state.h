@@ -54,6 +54,8 @@ struct dialer {
 	struct dialer_ranges ranges;
 	struct box *boxes;
 	size_t n_boxes;
+	uint32_t max_dials, max_queued;
+	size_t dials;		/* under way, of all boxes */
 	dialer_lost_fn *on_lost;
 	void *on_lost_arg;
 };

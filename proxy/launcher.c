@@ -210,7 +210,8 @@ static void start_box(struct launcher *l, const struct msg_box *m, const int *fd
 					 .ca_pem = m->ca_pem,
 					 .environment = (const char *const *)t->environment,
 					 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
-					 .terminal = m->terminal }, &channel, isolation);
+					 .terminal = m->terminal, .memory = m->memory,
+					 .processes = m->processes }, &channel, isolation);
 	done->ok = e == OK;
 	done->text = str_of(e == OK ? isolation : box_error());
 	answer(l, MSG_BOXED, done, &channel, e == OK);

@@ -11,9 +11,9 @@
 #include "proxy/messages.h"
 #include "sandbox/held_secret.h"
 
-enum err start_recorder(struct channel *c, const char *log_path, int log)
+enum err start_recorder(struct channel *c, const struct settings *s, const char *log_path, int log)
 {
-	struct msg_recorder_start msg = { .path = str_of(log_path) };
+	struct msg_recorder_start msg = { .path = str_of(log_path), .sandbox_bytes = s->max_log_bytes };
 
 	return channel_send(c, MSG_RECORDER_START, &msg, &log, 1);
 }
@@ -100,7 +100,8 @@ enum err start_dialer(struct channel *c, const struct settings *s, const struct 
 {
 	struct texts *names = calloc(2, sizeof(*names)), *own = names ? names + 1 : NULL;
 	struct msg_dialer_start msg = { .servers = { s->servers, s->n_servers },
-					.timeout_ms = s->resolver_timeout_ms };
+					.timeout_ms = s->resolver_timeout_ms,
+					.dials = s->max_dials, .queued = s->max_queued };
 	int fds[3] = { ring->memory, ring->wake, ring->room };
 	enum err e;
 
@@ -269,7 +270,8 @@ static enum err send_secret(struct channel *c, const struct settings_secret *s, 
 static enum err send_start(struct channel *c, const struct broker_start *b, uint32_t secrets,
 			   const struct ring_fds *ring)
 {
-	struct msg_broker_start msg = { .secrets = secrets };
+	struct msg_broker_start msg = { .secrets = secrets, .grants = b->settings->max_grants,
+					.queued = b->settings->max_queued };
 	int fds[4] = { ring->memory, ring->wake, ring->room, held_secret_copy(b->seal_key) };
 	enum err e = ERR_SYSTEM;
 
@@ -333,6 +335,7 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.max_connections = s->max_connections,
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,
+		.memory = s->max_worker_memory,
 	};
 	int fds[FD_WORKER_POLICY + 1] = {
 		[FD_WORKER_TPROXY] = w->wire->tproxy, [FD_WORKER_DNS_UDP] = w->wire->dns_udp,

@@ -19,7 +19,8 @@
 
 #define START_LISTS_MAX MESSAGE_LIST_MAX
 
-must_use enum err start_recorder(struct channel *c, const char *log_path, int log);
+must_use enum err start_recorder(struct channel *c, const struct settings *s, const char *log_path,
+				 int log);
 must_use enum err start_dialer(struct channel *c, const struct settings *s,
 			       const struct ring_fds *ring);
 

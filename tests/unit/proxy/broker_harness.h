@@ -23,6 +23,9 @@
 #include "sandbox/channel.h"
 #include "tests/unit/proxy/made_policy.h"
 
+#define GRANTS_PER_SECOND 300
+#define QUEUED_MAX (256u << 10)
+
 #define ROUNDS 200
 #define SEEN_MAX (1u << 20)
 #define SEEN_PATTERNS 16
@@ -406,8 +409,10 @@ static inline int set_up(void **state)
 		return 1;
 	broker = broker_new(base, writer, made_seal_key('k'), now);
 	lost_sandbox = 0;
-	if (broker)
+	if (broker) {
 		broker_on_lost(broker, on_lost, NULL);
+		broker_limit(broker, GRANTS_PER_SECOND, QUEUED_MAX);
+	}
 	add_secret(STR("pat"), STR(MADE_SECRET));
 	add_secret(STR("empty"), STR(""));
 	return 0;

@@ -27,6 +27,9 @@ static const struct test_rule rules[] = {
 	{ .id = "no-secrets", .deny = true, .hosts = { LIST("secrets.inside.test") } },
 };
 
+#define DIALS_MAX 16
+#define QUEUED_MAX (256u << 10)
+
 static struct world world;
 static struct dns_server server;
 static struct dialer *dialer;
@@ -200,7 +203,8 @@ static inline int setup(void **state)
 {
 	static struct str servers[1];
 	struct str own[] = { STR("203.0.113.99"), STR("127.0.0.5") };
-	struct msg_dialer_start start = { .timeout_ms = 200, .servers = { servers, 1 }, .own = { own, 2 } };
+	struct msg_dialer_start start = { .timeout_ms = 200, .servers = { servers, 1 }, .own = { own, 2 },
+					  .dials = DIALS_MAX, .queued = QUEUED_MAX };
 	const char *why = "";
 
 	(void)state;

@@ -129,6 +129,7 @@ static void replace_broker(char seal_fill)
 	ring_close(reader);
 	assert_int_equal(open_ring(&writer), 0);
 	broker = broker_new(base, writer, made_seal_key(seal_fill), now);
+	broker_limit(broker, GRANTS_PER_SECOND, QUEUED_MAX);
 	assert_non_null(broker);
 	broker_on_lost(broker, on_lost, NULL);
 	add_secret(STR("pat"), STR(MADE_SECRET));

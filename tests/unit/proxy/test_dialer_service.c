@@ -220,12 +220,75 @@ static void past_the_quota_a_dial_is_answered_so(void **state)
 	char name[64];
 
 	(void)state;
-	for (unsigned i = 0; i < DIALER_DIALS_MAX; i++) {
+	for (unsigned i = 0; i < DIALS_MAX; i++) {
 		snprintf(name, sizeof(name), "d%u.silent.public.test", i);
 		m.name = str_of(name);
 		assert_int_equal(channel_send(worker, MSG_DIAL, &m, NULL, 0), OK);
 	}
 	assert_int_equal(dial("api.inside.test", false, PORT_FIRST), DIAL_QUOTA);
+}
+
+/* It asks what is answered at once, and reads nothing. */
+static void a_worker_that_leaves_more_answers_unread_than_it_may_loses_its_sandbox(void **state)
+{
+	const struct msg_resolve m = { .id = 5, .name = STR("evil.test") };
+	struct buf packet;
+	int w[2], b[2], fds[3];
+	const struct msg_sandbox s = { .sandbox = 9, .name = STR("box-9") };
+	unsigned sent = 0;
+
+	(void)state;
+	assert_int_equal(channel_pair(w), OK);
+	assert_int_equal(channel_pair(b), OK);
+	fds[FD_SANDBOX_WORKER] = w[1];
+	fds[FD_SANDBOX_OTHER] = b[1];
+	fds[FD_SANDBOX_POLICY] = make_image(rules, sizeof(rules) / sizeof(rules[0]));
+	assert_int_equal(dialer_sandbox(dialer, &s, fds, 3), OK);
+	buf_init(&packet, MESSAGE_MAX);
+	assert_int_equal(message_encode(message_row(exeat_messages, MSG_RESOLVE), &m, &packet), OK);
+	while (got.lost == 0 && sent < 3 * MSG_CREDITS) {
+		sent += send(w[0], packet.p, packet.n, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+		event_base_loop(world.base, EVLOOP_NONBLOCK);
+	}
+	assert_int_equal(got.lost, 1);
+	assert_int_equal(got.lost_sandbox, 9);
+	assert_string_equal(got.lost_why, "does not take the dialer's answers");
+	assert_int_equal(resolve("nx.public.test"), RESOLVE_NXDOMAIN);
+	buf_free(&packet);
+	close(w[0]);
+	close(b[0]);
+}
+
+/* Everybody's dials together: who has more than its share is refused first. */
+static void a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs(void **state)
+{
+	struct str servers[1] = { str_of(server.address) };
+	const struct msg_dialer_start start = { .timeout_ms = 2000, .servers = { servers, 1 },
+						.dials = DIALER_DIALS_ALL, .queued = QUEUED_MAX };
+	struct msg_dial m = { .id = 6, .port = 443, .name = STR("silent.public.test") };
+	struct channel *greedy, *its_broker;
+	const char *why = "";
+
+	(void)state;
+	channel_free(worker);
+	channel_free(broker);
+	dialer_free(dialer);
+	dialer = dialer_new(world.base, &start, world.ring, &why);
+	assert_non_null(dialer);
+	open_numbered(1);
+	greedy = worker;
+	its_broker = broker;
+	open_numbered(2);
+	for (unsigned i = 0; i <= DIALER_DIALS_ALL / 2; i++) {
+		assert_int_equal(channel_send(greedy, MSG_DIAL, &m, NULL, 0), OK);
+		if (i % 64 == 0)
+			event_base_loop(world.base, EVLOOP_NONBLOCK);
+	}
+	WAIT_UNTIL(&world, got.dialed == 1);
+	assert_int_equal(got.d.status, DIAL_QUOTA);
+	assert_int_equal(dial("nx.public.test", false, 443), DIAL_NO_NAME);
+	channel_free(greedy);
+	channel_free(its_broker);
 }
 
 /* ---- sandboxes ---- */
@@ -318,6 +381,8 @@ int main(void)
 		CASE(a_refusing_origin_is_told_as_refused),
 		CASE(nothing_is_connected_that_the_log_does_not_take),
 		CASE(past_the_quota_a_dial_is_answered_so),
+		CASE(a_worker_that_leaves_more_answers_unread_than_it_may_loses_its_sandbox),
+		CASE(a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs),
 		CASE(a_worker_that_breaks_its_channels_rules_is_told_of),
 		CASE(without_a_broker_connections_are_still_made),
 		CASE(a_known_number_takes_the_old_ones_place),
