@@ -43,6 +43,7 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
+                      proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c proxy/log_key.c proxy/log_sign.c \
                       proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_records.c \
                       proxy/parts.c proxy/rings.c proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c \
                       proxy/policies.c proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c \
@@ -65,7 +66,8 @@ SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cac
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
                       broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
                       proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
-SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
+SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
+                      proxy/recorder.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 

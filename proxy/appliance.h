@@ -130,7 +130,7 @@ struct ring_slot {
 	struct ring_fds fds;
 	enum role writer;
 	char sandbox[MSG_SANDBOX_NAME_MAX + 1];
-	char policy[65];
+	char policy[65], policy_before[65];
 	bool ending;
 };
 
@@ -273,12 +273,14 @@ void tell_lost(const struct part *p, const char *what_now);
 struct appliance {
 	const struct settings *settings;
 	const char *log_path;
-	int log;
+	int log;			/* the caller's */
+	int log_key, log_next;		/* its key; the file that it was rotated to, or -1 */
 	struct event_base *base;
 	char programs[4096];
 	struct wire_gateway *gateway;
 	struct launcher_job job;
 	struct part *parts;
+	struct part *rotator;		/* the launcher that was asked to rotate the log, or NULL */
 	struct part launcher[2], nursery, recorder, broker, dialer;
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */

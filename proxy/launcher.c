@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proxy/log_rotate.h"
 #include "proxy/messages.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -236,6 +237,21 @@ static void make_box(struct launcher *l, const struct msg_box *m, const int *fds
 	free_texts(&t);
 }
 
+/* ---- the log ---- */
+
+static void rotate(struct launcher *l)
+{
+	struct msg_log_file done = { 0 };
+	int fd = -1;
+	enum err e = log_rotate(l->job->log_path, l->job->settings->rotate_keep, &fd);
+
+	if (e)
+		done.code = e == ERR_SYSTEM ? (uint32_t)errno : e == ERR_NOMEM ? ENOMEM : EBADMSG;
+	answer(l, MSG_ROTATED, &done, &fd, e == OK);
+	if (fd >= 0)
+		close(fd);
+}
+
 /* ---- life ---- */
 
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -255,6 +271,9 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 		break;
 	case MSG_BOX:
 		make_box(l, msg, fds);
+		break;
+	case MSG_ROTATE:
+		rotate(l);
 		break;
 	}
 	channel_close_fds(fds, n_fds);

@@ -11,11 +11,15 @@
 #include "proxy/messages.h"
 #include "sandbox/held_secret.h"
 
-enum err start_recorder(struct channel *c, const struct settings *s, const char *log_path, int log)
+enum err start_recorder(struct channel *c, const struct recorder_start *r)
 {
-	struct msg_recorder_start msg = { .path = str_of(log_path), .sandbox_bytes = s->max_log_bytes };
+	struct msg_recorder_start msg = { .path = str_of(r->log_path),
+					  .synced = r->settings->log_synced,
+					  .rotate_bytes = r->settings->rotate_bytes,
+					  .rotate_seconds = r->settings->rotate_seconds,
+					  .sandbox_bytes = r->settings->max_log_bytes };
 
-	return channel_send(c, MSG_RECORDER_START, &msg, &log, 1);
+	return channel_send(c, MSG_RECORDER_START, &msg, (int[2]){ r->log, r->key }, 2);
 }
 
 /* ---- dialer ---- */
@@ -336,6 +340,7 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,
 		.memory = s->max_worker_memory,
+		.synced = s->log_synced,
 	};
 	int fds[FD_WORKER_POLICY + 1] = {
 		[FD_WORKER_TPROXY] = w->wire->tproxy, [FD_WORKER_DNS_UDP] = w->wire->dns_udp,

@@ -19,8 +19,13 @@
 
 #define START_LISTS_MAX MESSAGE_LIST_MAX
 
-must_use enum err start_recorder(struct channel *c, const struct settings *s, const char *log_path,
-				 int log);
+struct recorder_start {
+	const struct settings *settings;
+	const char *log_path;
+	int log, key;		/* the file; the key that checkpoints are signed with */
+};
+
+must_use enum err start_recorder(struct channel *c, const struct recorder_start *r);
 must_use enum err start_dialer(struct channel *c, const struct settings *s,
 			       const struct ring_fds *ring);
 

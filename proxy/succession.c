@@ -14,6 +14,7 @@
  */
 #include "proxy/appliance.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,6 +202,41 @@ static void on_shared(struct part *p, uint16_t type, const void *msg)
 		part_lose(p, "message in the wrong direction");
 }
 
+/* ---- the log's file ---- */
+
+static void no_log_file(struct appliance *a, int code)
+{
+	struct msg_log_file msg = { .code = (uint32_t)code };
+
+	(void)!part_send(&a->recorder, MSG_LOG_FILE, &msg, NULL, 0);
+}
+
+/* The recorder has ended it: a launcher puts it aside. */
+static void rotate_log(struct appliance *a)
+{
+	struct msg_rotate msg = { .id = ++a->last_order };
+
+	a->rotator = NULL;
+	for (size_t i = 0; i < 2 && !a->rotator; i++)
+		if (a->launcher[i].state == PART_READY &&
+		    part_send(&a->launcher[i], MSG_ROTATE, &msg, NULL, 0) == OK)
+			a->rotator = &a->launcher[i];
+	if (!a->rotator)
+		no_log_file(a, ECHILD);
+}
+
+static void log_rotated(struct appliance *a, const struct msg_log_file *m, int *fds, size_t n_fds)
+{
+	a->rotator = NULL;
+	(void)!part_send(&a->recorder, MSG_LOG_FILE, m, fds, n_fds);
+	if (m->code || n_fds != 1)
+		return;
+	if (a->log_next >= 0)
+		close(a->log_next);
+	a->log_next = fds[0];
+	fds[0] = -1;
+}
+
 /* ---- launcher ---- */
 
 /* The second is started by the first, and either starts a successor of the other. */
@@ -226,6 +262,10 @@ static void launcher_message(struct part *p, uint16_t type, const void *msg, int
 	case MSG_BOXED:
 		sandbox_boxed(p, msg, fds, n_fds);
 		return;
+	case MSG_ROTATED:
+		log_rotated(p->a, msg, fds, n_fds);
+		channel_close_fds(fds, n_fds);
+		return;
 	}
 	channel_close_fds(fds, n_fds);
 	part_lose(p, "message in the wrong direction");
@@ -236,6 +276,10 @@ static void launcher_lost(struct part *p)
 	struct part *other = &p->a->launcher[p == &p->a->launcher[0]];
 
 	sandboxes_maker_lost(p->a, p);
+	if (p->a->rotator == p) {
+		p->a->rotator = NULL;
+		no_log_file(p->a, ECHILD);
+	}
 	replace(p);
 	if (!p->a->closing && other->state != PART_READY)
 		appliance_fail(p->a, "nothing can be started any more");
@@ -287,7 +331,12 @@ const struct part_hooks nursery_hooks = { .started = nursery_started, .ready = n
 
 static bool recorder_started(struct part *p)
 {
-	return start_recorder(p->channel, p->a->settings, p->a->log_path, p->a->log) == OK;
+	struct appliance *a = p->a;
+	struct recorder_start start = { .settings = a->settings, .log_path = a->log_path,
+					.log = a->log_next >= 0 ? a->log_next : a->log,
+					.key = a->log_key };
+
+	return start_recorder(p->channel, &start) == OK;
 }
 
 static void recorder_ready(struct part *p)
@@ -313,6 +362,9 @@ static void recorder_message(struct part *p, uint16_t type, const void *msg, int
 	switch (type) {
 	case MSG_LOG_STATE:
 		on_log_state(p->a, msg);
+		break;
+	case MSG_LOG_FULL:
+		rotate_log(p->a);
 		break;
 	case MSG_RING_ENDED:
 		rings_ended(p->a, end->number);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "proxy/clock.h"
+#include "proxy/log_key.h"
 #include "proxy/supervisor_records.h"
 #include "sandbox/confine.h"
 #include "sandbox/spawn.h"
@@ -133,6 +134,20 @@ static bool open_rings(struct appliance *a)
 	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings) == OK;
 }
 
+static bool open_log_key(struct appliance *a)
+{
+	enum err e = log_key_open(a->log_path, &a->log_key);
+
+	if (!e)
+		return true;
+	fprintf(stderr, "exeat: the audit log's key %s" LOG_KEY_SUFFIX ": %s\n", a->log_path,
+		e == ERR_SYSTEM	  ? strerror(errno)
+		: e == ERR_DENIED ? "it is not for its owner, who runs exeat, alone (chmod 600)"
+		: e == ERR_SYNTAX ? "it is no Ed25519 key"
+				  : err_text(e));
+	return false;
+}
+
 /* Before there is any other process whose environment they would be in. */
 static bool hold_secrets(struct appliance *a)
 {
@@ -190,13 +205,14 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	int channel;
 	pid_t pid;
 
-	a->signals = -1;
+	a->signals = a->log_key = a->log_next = -1;
 	prepare_parts(a);
 	if (spawn_find_programs(a->programs, sizeof(a->programs)) != OK) {
 		fprintf(stderr, "exeat: its other programs are neither beside it nor in ../libexec/exeat of it\n");
 		return false;
 	}
-	if (!hold_secrets(a) || !open_rings(a) || !open_gateway(a) || !start_launcher(a, &channel, &pid))
+	if (!open_log_key(a) || !hold_secrets(a) || !open_rings(a) || !open_gateway(a) ||
+	    !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
 	if (!a->base || !watch(a))
@@ -291,6 +307,10 @@ static void release(struct appliance *a)
 		event_free(a->signal_event);
 	if (a->signals >= 0)
 		close(a->signals);
+	if (a->log_key >= 0)
+		close(a->log_key);
+	if (a->log_next >= 0)
+		close(a->log_next);
 	for (struct part *p = a->parts; p; p = p->next)
 		channel_free(p->channel);
 	wire_gateway_close(a->gateway);

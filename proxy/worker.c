@@ -107,7 +107,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 				.ifindex = m->ifindex,
 				.max_connections = m->max_connections,
 				.max_headers = m->max_headers,
-				.idle_ms = m->idle_ms };
+				.idle_ms = m->idle_ms,
+				.synced = m->synced };
 	map_policy(&s->w, fds, n_fds);
 	map_leases(&s->w, m, fds[FD_WORKER_LEASES]);
 	open_ring(&s->w, fds + FD_WORKER_RING);
