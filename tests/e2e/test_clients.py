@@ -91,7 +91,10 @@ def _nginx(bed):
           fastcgi_temp_path {bed.path('nf')}; uwsgi_temp_path {bed.path('nu')}; scgi_temp_path {bed.path('ns')};
           server {{ listen 203.0.113.12:443 ssl; ssl_certificate {crt}; ssl_certificate_key {key};
             keepalive_requests 1000000; root {root}; gzip on; gzip_min_length 1; gzip_types text/plain; }} }}""")
-    subprocess.run(["nsenter", f"--net=/proc/{bed.holder.pid}/ns/net", "nginx", "-c", conf], check=True)
+    # It ends with us, whatever ends us.
+    bed.nginx = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "nsenter", f"--net=/proc/{bed.holder.pid}/ns/net", "nginx",
+                                  "-g", "daemon off;", "-c", conf], stdin=subprocess.DEVNULL)
+    b.wait_until("nginx", lambda: os.path.exists(bed.path("nginx.pid")) and os.path.getsize(bed.path("nginx.pid")))
 
 
 def curl_is_answered_as_the_tokens_holder(bed):
