@@ -114,6 +114,8 @@ def is_told_why(bed, client, **more):
         b.check(record["verdict"] == "deny" and record["rule"] == "default", "on record", record)
         b.check(client.denied in attempt.text, "a refused host is told", attempt.text)
         b.check(not client.shows_id or record["refusal"] in attempt.text, "with its id", attempt.text)
+    connections = run.records("connection")
+    b.check(connections and all(r.get("verdict") == "deny" for r in connections), "as are the connections", connections)
     return run
 
 
