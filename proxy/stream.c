@@ -37,12 +37,12 @@
 struct stream {
 	int fd;
 	SSL *ssl;
-	struct event *readable, *writable;
+	struct event *readable, *writable, *gone;
 	stream_wake_fn *wake;
 	void *arg;
 	struct buf in, out;
 	size_t in_taken, out_sent;
-	bool handshaking, want, ended, clean, full, held, finish, finished, aborted;
+	bool handshaking, want, ended, clean, full, held, finish, finished, aborted, watched;
 	short need;		/* what a handshake waits for */
 	bool write_to_read;	/* reading waits for room to write */
 	bool unsent;		/* the trouble is that of writing */
@@ -200,6 +200,21 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	s->wake(s->arg);
 }
 
+/* The other end is done sending: the next thing to hear of it is that it is gone. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *s = arg;
+	int error = 0;
+	socklen_t n = sizeof(error);
+
+	(void)what;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error == 0)
+		return;
+	s->unsent = true;	/* what it sent before is whole */
+	fail(s, STREAM_RESET, strerror(error));
+	s->wake(s->arg);
+}
+
 void stream_poll(struct stream *s)
 {
 	if (can_read(s))
@@ -289,7 +304,7 @@ static void set_interest(struct event *e, bool on)
 
 void stream_settle(struct stream *s)
 {
-	bool dead, reads, writes, tell = false;
+	bool dead, reads, writes, listens, tell = false;
 
 	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
 		flush(s);
@@ -304,8 +319,15 @@ void stream_settle(struct stream *s)
 	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
 	writes = s->handshaking ? s->need == EV_WRITE
 				: (stream_queued(s) > 0 && !s->held) || s->write_to_read;
+	/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by
+	 * nothing else at the same time (libevent wants a descriptor's events of one kind). */
+	listens = s->watched && !dead && !s->handshaking && s->ended && !writes;
+	if (!listens)
+		event_del(s->gone);
 	set_interest(s->readable, !dead && reads);
 	set_interest(s->writable, !dead && writes);
+	if (listens)
+		event_add(s->gone, NULL);
 	if (!dead && !s->handshaking && reads && s->ssl && SSL_has_pending(s->ssl))
 		event_active(s->readable, EV_READ, 0);
 	if (s->full && stream_queued(s) <= STREAM_LOW) {
@@ -376,6 +398,11 @@ void stream_want(struct stream *s, bool more)
 	s->want = more;
 }
 
+void stream_watch(struct stream *s)
+{
+	s->watched = true;
+}
+
 bool stream_ended(const struct stream *s, bool *clean)
 {
 	*clean = s->clean && (s->trouble == STREAM_FINE || s->unsent);
@@ -443,7 +470,8 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	s->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_event, s);
 	s->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_event, s);
-	if (!s->readable || !s->writable) {
+	s->gone = event_new(base, fd, EV_READ | EV_ET | EV_PERSIST, on_gone, s);
+	if (!s->readable || !s->writable || !s->gone) {
 		stream_free(s);
 		return NULL;
 	}
@@ -458,6 +486,8 @@ void stream_free(struct stream *s)
 		event_free(s->readable);
 	if (s->writable)
 		event_free(s->writable);
+	if (s->gone)
+		event_free(s->gone);
 	SSL_free(s->ssl);
 	close(s->fd);
 	buf_wipe(&s->in);
