@@ -15,6 +15,7 @@
 #include "sandbox/channel.h"
 
 #include <event2/event.h>
+#include <event2/event_struct.h>
 #include <stdlib.h>
 
 #define ASK_RESOLVE_MS 15000
@@ -46,7 +47,7 @@ struct ask {
 	bool full;		/* failed because there were too many */
 	union ask_fn fn;
 	void *arg;
-	struct event *timer;
+	struct event timer;
 };
 
 struct slot {
@@ -127,7 +128,7 @@ static void leave(struct ask *ask)
 	t->slots[slot].ask = NULL;
 	t->slots[slot].next_free = t->free;
 	t->free = slot;
-	event_free(ask->timer);
+	event_del(&ask->timer);
 	free(ask);
 }
 
@@ -135,7 +136,7 @@ static void set_timer(struct ask *ask, unsigned ms)
 {
 	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
-	event_add(ask->timer, &tv);
+	event_add(&ask->timer, &tv);
 }
 
 static void forget(struct ask *ask)
@@ -245,10 +246,7 @@ static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn
 	ask->arg = arg;
 	ask->full = t->sent >= ASKS_MAX;
 	ask->state = ASK_FAILED;
-	ask->timer = event_new(w->base, -1, 0, on_timer, ask);
-	if (!ask->timer || !enter(t, ask)) {
-		if (ask->timer)
-			event_free(ask->timer);
+	if (event_assign(&ask->timer, w->base, -1, 0, on_timer, ask) < 0 || !enter(t, ask)) {
 		free(ask);
 		return NULL;
 	}

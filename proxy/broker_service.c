@@ -6,8 +6,8 @@
  *
  * Order between the channels: the dialer sends TICKET to the broker before it sends DIALED to the
  * worker, so when a GRANT for that ticket has arrived here, its TICKET has, too, but perhaps not
- * been read. So on_grant() first drains the dialer's channel. Tickets end in the same channel, in
- * order: a connection that the dialer has given up has no grants any more. When that channel closes
+ * been read. So on_grant() first drains the dialer's channel where it does not know the ticket.
+ * Tickets end in the same channel, when the worker itself has given the connection up. When that channel closes
  * nobody vouches for its connections: all tickets go.
  *
  * A grant: decided (grant_decide()), put together (credential_edit()), recorded, sent, wiped, in
@@ -251,7 +251,7 @@ static void on_grant(struct sandbox *s, const struct msg_grant *m)
 	struct grant_ground ground;
 	struct grant g;
 
-	if (s->dialer)
+	if (s->dialer && !tickets_find(s->tickets, m->ticket))
 		channel_drain(s->dialer);
 	ground = (struct grant_ground){ s->policy, s->tickets, s->broker->secrets };
 	grant_decide(&ground, m, &g);
@@ -395,6 +395,7 @@ static bool open_channels(struct sandbox *s, int worker, int dialer)
 	if (!s->dialer)
 		return false;
 	channel_set_phase(s->worker, PHASE_RUN);
+	channel_gather(s->worker);
 	channel_set_phase(s->dialer, PHASE_RUN);
 	return true;
 }

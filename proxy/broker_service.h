@@ -19,7 +19,7 @@
 #include "sandbox/ring.h"
 
 #define SANDBOXES_MAX 1024
-#define GRANTS_PER_SECOND 2000
+#define GRANTS_PER_SECOND 100000
 #define REFUSALS_PER_SECOND 32
 
 struct event_base;

@@ -54,9 +54,9 @@ struct journal {
 	struct source *sources[JOURNAL_RINGS_MAX];
 	size_t n;
 	size_t first;		/* whose turn is first in the next batch */
-	bool refusing;
+	bool refusing, lingers;
 	uint64_t torn;		/* bytes cut off, not told yet */
-	size_t lines;		/* in the batch that is being made */
+	size_t lines, taken;	/* put into and taken from rings for the batch that is being made */
 };
 
 /* ---- life ---- */
@@ -113,6 +113,7 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 	snprintf(s->sandbox, sizeof(s->sandbox), "%.*s", STR_ARG(writer->sandbox));
 	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(writer->policy));
 	ring_set_refusing(ring, j->refusing);
+	ring_linger(ring, j->lingers);
 	*number = j->n;
 	j->sources[j->n++] = s;
 	return OK;
@@ -308,6 +309,7 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, b
 		stop_reading(s, "it wrote a record that it may not write: it is not read any more");
 	if (e || s->fault)
 		return ERR_AGAIN;
+	j->taken++;
 	if (head.ends && head.has_exchange)
 		end_seen(s, head.exchange);
 	if (head.begins && head.has_exchange && !all && !ring_pressed(s->ring) &&
@@ -440,7 +442,7 @@ enum err journal_batch(struct journal *j, uint64_t now_ms, bool all, bool *more)
 	*more = false;
 	if (e == ERR_AGAIN)
 		return e;
-	j->lines = 0;
+	j->lines = j->taken = 0;
 	for (size_t i = 0; i < j->n; i++)
 		j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
 	if (!e)
@@ -456,6 +458,18 @@ enum err journal_batch(struct journal *j, uint64_t now_ms, bool all, bool *more)
 		batch_is_written(j);
 	errno = code;
 	return e;
+}
+
+bool journal_idle(const struct journal *j)
+{
+	return j->taken == 0;
+}
+
+void journal_linger(struct journal *j, bool linger)
+{
+	j->lingers = linger;
+	for (size_t i = 0; i < j->n; i++)
+		ring_linger(j->sources[i]->ring, linger);
 }
 
 void journal_refuse(struct journal *j)

@@ -41,6 +41,10 @@ void journal_wake_seen(struct journal *j, size_t number);
 
 /* One batch. @all: held begins are written, too. *more: call again soon. */
 must_use enum err journal_batch(struct journal *j, uint64_t now_ms, bool all, bool *more);
+/* Did the last batch find nothing in any ring? */
+bool journal_idle(const struct journal *j);
+/* ring_linger() for all rings, from the next batch on. */
+void journal_linger(struct journal *j, bool linger);
 /* When a held begin has to be written: as @now_ms, or JOURNAL_NEVER. */
 uint64_t journal_due(const struct journal *j);
 /* Makes every ring refuse until a batch succeeds. */

@@ -2,7 +2,10 @@
  *
  * The one writer of the log file that this appliance has. A ring that wakes it, a held begin that
  * is due, or an order of the supervisor starts pump(): one batch (journal.h), and again soon where
- * more is waiting. Where the log cannot be written the supervisor is told once (LOG_STATE), the
+ * more is waiting. While records come it lingers: it looks again by itself every LINGER_MS, and no
+ * writer has to wake it for each of them. A look that finds nothing ends that.
+ *
+ * Where the log cannot be written the supervisor is told once (LOG_STATE), the
  * rings refuse, and a try a second is made until it can be again.
  *
  * Another appliance's recorder may write to the same file; the lock is held for the time of a
@@ -24,6 +27,7 @@
 #include "sandbox/channel.h"
 
 #define RETRY_MS 1000
+#define LINGER_MS 5
 #define LOCK_RETRY_MS 2
 #define LOCK_PATIENCE_MS 2000
 #define DRAINS_MAX 16
@@ -35,7 +39,7 @@ struct recorder {
 	struct event *wakes[JOURNAL_RINGS_MAX];
 	size_t n_wakes;
 	struct event *pump;	/* a timer, or at once */
-	bool unwritable;
+	bool unwritable, lingers;
 	uint64_t locked_since;	/* 0: the lock was free */
 	uint32_t drains[DRAINS_MAX];
 	size_t n_drains;
@@ -95,9 +99,30 @@ static void answer_drains(struct recorder *r)
 	r->n_drains = 0;
 }
 
+static void linger(struct recorder *r, bool on)
+{
+	r->lingers = on;
+	journal_linger(r->journal, on);
+}
+
+/* After a batch that has taken all there was. */
+static void wait_for_more(struct recorder *r, uint64_t now)
+{
+	uint64_t due = journal_due(r->journal), in = due > now ? due - now : 0;
+
+	if (r->lingers && journal_idle(r->journal)) {
+		linger(r, false);
+		pump_in(r, 0);
+	} else if (r->lingers) {
+		pump_in(r, in < LINGER_MS ? in : LINGER_MS);
+	} else if (due != JOURNAL_NEVER) {
+		pump_in(r, in);
+	}
+}
+
 static void pump(struct recorder *r)
 {
-	uint64_t now = clock_ms(), due;
+	uint64_t now = clock_ms();
 	bool more;
 	enum err e = journal_batch(r->journal, now, r->n_drains > 0, &more);
 
@@ -117,9 +142,7 @@ static void pump(struct recorder *r)
 	}
 	if (r->n_drains)
 		answer_drains(r);
-	due = journal_due(r->journal);
-	if (due != JOURNAL_NEVER)
-		pump_in(r, due > now ? due - now : 0);
+	wait_for_more(r, now);
 }
 
 static void on_pump(evutil_socket_t fd, short what, void *arg)
@@ -138,6 +161,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	for (size_t i = 0; i < r->n_wakes; i++)
 		if (journal_wake_fd(r->journal, i) == fd)
 			journal_wake_seen(r->journal, i);
+	linger(r, true);
 	if (!r->unwritable && r->locked_since == 0)
 		pump(r);
 }

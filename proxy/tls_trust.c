@@ -20,6 +20,7 @@
 
 #define PATH_TEXT_MAX 4096
 #define WARM_UP_ROUNDS 16
+#define READ_BUFFER (36u << 10)	/* two records and a bit */
 
 struct tls_trust {
 	SSL_CTX *client, *server;
@@ -72,6 +73,9 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 			    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
+	/* A record's head and body, and what stands behind it, in one read. */
+	SSL_CTX_set_read_ahead(ctx, 1);
+	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
 	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {

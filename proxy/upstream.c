@@ -141,13 +141,14 @@ bool upstream_ready(struct upstream *u)
 	return true;
 }
 
-bool upstream_usable(struct upstream *u)
+bool upstream_usable(struct upstream *u, bool look)
 {
 	bool clean;
 
 	if (!upstream_ready(u))
 		return false;
-	stream_poll(u->stream);
+	if (look)
+		stream_poll(u->stream);
 	return !stream_failed(u->stream) && !stream_ended(u->stream, &clean) &&
 	       stream_in(u->stream).n == 0;
 }

@@ -63,8 +63,9 @@ void upstream_free(struct upstream *u);
 /* Looks at how the handshake goes. True when the origin can be spoken to. */
 bool upstream_ready(struct upstream *u);
 bool upstream_failed(struct upstream *u);
-/* Can an idle one carry another exchange, as far as can be seen now? */
-bool upstream_usable(struct upstream *u);
+/* Can an idle one carry another exchange, as far as is known? @look: and as far as the kernel can
+ * say now, for a request that could not be sent again. */
+bool upstream_usable(struct upstream *u, bool look);
 void upstream_timeout(struct upstream *u);
 
 #endif

@@ -116,6 +116,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	open_ring(&s->w, fds + FD_WORKER_RING);
 	s->w.dialer = open_channel(&s->w, fds[FD_WORKER_DIALER], ROLE_DIALER);
 	s->w.broker = open_channel(&s->w, fds[FD_WORKER_BROKER], ROLE_BROKER);
+	channel_gather(s->w.broker);
 	open_parts(s, m, fds);
 	return true;
 }

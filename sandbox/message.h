@@ -71,6 +71,9 @@ must_use enum err message_encode(const struct message_row *row, const void *msg,
  * @scratch (room for @scratch_n). */
 must_use enum err message_decode(const struct message_row *row, struct str packet, void *msg,
 				 struct str *scratch, size_t scratch_n);
+/* The same where others may follow: *@packet is what is left. */
+must_use enum err message_decode_next(const struct message_row *row, struct str *packet, void *msg,
+				      struct str *scratch, size_t scratch_n);
 
 /* For the rows of a table: F(struct msg_dial, U16, port, 0) */
 #define F(type, kind_, member, max_) \

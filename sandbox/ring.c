@@ -14,7 +14,8 @@
  * Waking costs a system call, so it is done only when asked for. Who is about to wait sets its flag
  * and then looks once more; who moves a position looks at the flag afterwards. Both are
  * sequentially consistent, so that one of the two sees the other. The wake descriptor starts out
- * readable: the reader looks once before it ever waits.
+ * readable: the reader looks once before it ever waits. A reader that lingers wants to be woken at
+ * LINGER_BYTES, or not at all.
  */
 #include "sandbox/ring.h"
 
@@ -31,7 +32,10 @@
 #define HEADER_BYTES 4096u
 #define MAP_BYTES (HEADER_BYTES + RING_BYTES)
 #define LENGTH_BYTES 4u
+#define LINGER_BYTES (RING_BYTES / 4)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+enum reader_waits { READER_LOOKS, READER_LINGERS, READER_WAITS };
 
 /* Who writes what: head the writer; tail and refusing the reader; the flags both. */
 struct shared {
@@ -52,6 +56,7 @@ struct ring {
 	uint64_t head;			/* the writer's own */
 	uint64_t read, done, tail;	/* the reader's own */
 	uint64_t position, keep;
+	bool lingers;
 	bool broken;			/* at @broken_at: nothing beyond is ever given */
 	uint64_t broken_at;
 	char *scratch;
@@ -204,6 +209,17 @@ bool ring_refuses(const struct ring *r)
 	return atomic_load(&r->shared->refusing) != 0;
 }
 
+static void wake_reader(struct ring *r)
+{
+	uint32_t waits = atomic_load(&r->shared->reader_waits);
+
+	if (waits == READER_LOOKS ||
+	    (waits == READER_LINGERS && RING_BYTES - space(r) < LINGER_BYTES))
+		return;
+	if (atomic_exchange(&r->shared->reader_waits, READER_LOOKS))
+		signal_fd(r->fds.wake);
+}
+
 static enum err take(struct ring *r, struct str record)
 {
 	uint32_t n = (uint32_t)record.n;
@@ -216,8 +232,7 @@ static enum err take(struct ring *r, struct str record)
 	copy_in(r, r->head + LENGTH_BYTES, record.p, n);
 	r->head += LENGTH_BYTES + n;
 	atomic_store(&r->shared->head, r->head);
-	if (atomic_exchange(&r->shared->reader_waits, 0))
-		signal_fd(r->fds.wake);
+	wake_reader(r);
 	return OK;
 }
 
@@ -268,7 +283,7 @@ enum err ring_next(struct ring *r, struct str *record)
 		return ERR_SYNTAX;
 	there = waiting(r);
 	if (there == 0) {
-		atomic_store(&r->shared->reader_waits, 1);
+		atomic_store(&r->shared->reader_waits, r->lingers ? READER_LINGERS : READER_WAITS);
 		there = waiting(r);
 	}
 	if (there == 0)
@@ -325,6 +340,11 @@ void ring_set_refusing(struct ring *r, bool refuse)
 	atomic_store(&r->shared->refusing, refuse ? 1 : 0);
 	if (!refuse)
 		tell_writer(r);
+}
+
+void ring_linger(struct ring *r, bool linger)
+{
+	r->lingers = linger;
 }
 
 int ring_wake_fd(const struct ring *r)

@@ -67,6 +67,9 @@ bool ring_pressed(const struct ring *r);
 /* Forgets what ring_next() gave since the last ring_advance(): it will be given again. */
 void ring_rewind(struct ring *r);
 void ring_set_refusing(struct ring *r, bool refuse);
+/* The reader looks again by itself, soon: until it says otherwise it is woken only when there is
+ * much to read. Takes effect when ring_next() finds nothing. */
+void ring_linger(struct ring *r, bool linger);
 int ring_wake_fd(const struct ring *r);
 void ring_wake_seen(struct ring *r);
 
