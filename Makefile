@@ -38,8 +38,9 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/ex
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
-                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_parts.c \
-                      proxy/supervisor_stages.c proxy/run_records.c proxy/role_start.c proxy/main.c \
+                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_records.c \
+                      proxy/parts.c proxy/rings.c proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c \
+                      proxy/policies.c proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
                       sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
@@ -48,12 +49,12 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
                       proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/exchange.c \
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
-                      proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
+                      proxy/worker.c proxy/nursery.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
                       proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
-                      proxy/resolver.c proxy/dial.c proxy/dialer_box.c proxy/dialer_service.c \
-                      proxy/dialer.c
+                      proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
+                      proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
                       broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
                       proxy/audit.c proxy/broker_service.c proxy/broker.c

@@ -13,9 +13,9 @@
 #include "proxy/log_path.h"
 #include "proxy/messages.h"
 #include "proxy/reader_client.h"
+#include "proxy/run.h"
 #include "proxy/run_folders.h"
 #include "proxy/settings.h"
-#include "proxy/supervisor.h"
 #include "proxy/usage.h"
 #include "sandbox/box.h"
 #include "sandbox/spawn.h"
@@ -217,7 +217,7 @@ static int run(const struct options *o, const struct settings *settings, char **
 		spec.log = open_log(log);
 	/* Only once the log is there has it a real path. */
 	if (spec.log >= 0 && run_folders_ok(o->rootfs, o->workspace, log, settings))
-		status = supervisor_run(&spec);
+		status = run_sandbox(&spec);
 	if (spec.policy < 0)
 		status = EXIT_REJECTED;
 	buf_free(&rejected);

@@ -177,23 +177,21 @@ static void on_readable(evutil_socket_t listener, short what, void *arg)
 
 /* ---- life ---- */
 
-struct connections *connections_new(struct worker *w, int listener, bool trust_system,
-				    const struct str_list *trust_files, const char **why)
+struct connections *connections_new(struct worker *w, int listener, struct tls_trust *trust)
 {
 	struct connections *all = calloc(1, sizeof(*all));
 
-	*why = "out of memory";
-	if (!all)
+	if (!all) {
+		close(listener);
+		tls_trust_free(trust);
 		return NULL;
+	}
 	all->w = w;
 	all->listener = listener;
-	all->trust = tls_trust_new(trust_system, trust_files, why);
-	if (!all->trust)
-		goto fail;
+	all->trust = trust;
 	w->repeats = repeats_new(w);
 	if (!w->repeats)
 		goto fail;
-	*why = "no event";
 	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
 	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
 	all->burial = event_new(w->base, -1, 0, on_burial, all);

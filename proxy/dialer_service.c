@@ -8,112 +8,37 @@
  *
  * Addresses are vetted when they come and once more right before each connect. A connection that
  * is up becomes, in this order: a dial record, a ticket at the broker, an answer with the
- * descriptor. A ticket is a random number, so that a worker that guesses finds none; a box's
- * tickets are counted until its worker hangs up.
+ * descriptor. A ticket is a random number, so that a worker that guesses finds none, and that a
+ * successor of this process gives out no number again; a box's tickets are counted until its worker
+ * hangs up.
  *
- * A box ends with its worker's channel: jobs are dropped, and closing the broker's channel ends
- * all its tickets there. Without a broker (it is being started again) connections go on to be
- * made; they just have no grants.
+ * The supervisor makes a box and takes it away. A worker whose channel ends leaves a box without
+ * jobs, until that; only one that breaks the rules of its channel takes the box with it, and the
+ * supervisor is told.
+ *
+ * Without a broker connections go on to be made. When its successor's channel comes (PEER), it is
+ * told all tickets that there are, and then that these were all: only after that does the broker
+ * listen to the worker, so that a ticket is known to it before the worker can name it, whoever of
+ * the three was started again.
+ *
+ * A new policy (POLICY) takes the old one's place between two events. What is under way asks it at
+ * each of its next steps.
  */
+#include "proxy/dialer_state.h"
+
 #include <stdlib.h>
-#include <sys/random.h>
-#include <unistd.h>
-
-#include "proxy/audit.h"
-#include "proxy/dial.h"
-#include "proxy/dialer_box.h"
-#include "sandbox/channel.h"
-
-#define WHY_MAX 256
-
-struct box;
-
-struct job {
-	struct box *box;
-	struct job *next, **prev;
-	bool dials;
-	uint32_t id;
-	struct name name;	/* also of a literal, as text */
-	bool literal;
-	struct addr addr;	/* the literal */
-	uint16_t port;
-	struct resolver_wait *wait;
-	struct dial *dial;
-	uint32_t resolve_ms;
-};
-
-struct box {
-	struct dialer *dialer;
-	struct box *next, **prev;
-	uint32_t number;
-	char name[MSG_SANDBOX_NAME_MAX];
-	size_t name_n;
-	struct channel *worker, *broker;
-	struct policy *policy;
-	struct job *jobs;
-	unsigned resolves, dials;
-	struct dialer_tickets tickets;
-};
-
-struct dialer {
-	struct event_base *base;
-	struct ring *ring;
-	struct resolver *resolver;
-	struct dialer_ranges ranges;
-	struct box *boxes;
-	size_t n_boxes;
-	dialer_lost_fn *on_lost;
-	void *on_lost_arg;
-};
-
-/* ---- jobs ---- */
-
-static struct facts facts_of(const struct job *j)
-{
-	struct facts f = { .port = j->port, .literal = j->literal };
-
-	if (j->literal)
-		f.addr = j->addr;
-	else
-		f.host = name_str(&j->name);
-	return f;
-}
-
-static struct job *job_new(struct box *b, bool dials, uint32_t id)
-{
-	struct job *j = calloc(1, sizeof(*j));
-
-	if (!j)
-		return NULL;
-	j->box = b;
-	j->dials = dials;
-	j->id = id;
-	j->next = b->jobs;
-	j->prev = &b->jobs;
-	if (j->next)
-		j->next->prev = &j->next;
-	b->jobs = j;
-	*(dials ? &b->dials : &b->resolves) += 1;
-	return j;
-}
-
-static void job_free(struct job *j)
-{
-	resolver_cancel(j->wait);
-	dial_cancel(j->dial);
-	*j->prev = j->next;
-	if (j->next)
-		j->next->prev = j->prev;
-	*(j->dials ? &j->box->dials : &j->box->resolves) -= 1;
-	free(j);
-}
 
 /* ---- the end of a box ---- */
 
-static void box_free(struct box *b)
+static void drop_jobs(struct box *b)
 {
 	while (b->jobs)
 		job_free(b->jobs);
+}
+
+static void box_free(struct box *b)
+{
+	drop_jobs(b);
 	channel_free(b->worker);
 	channel_free(b->broker);
 	policy_free(b->policy);
@@ -127,7 +52,7 @@ static void box_free(struct box *b)
 	free(b);
 }
 
-/* The end of a box whose worker did what it may not. */
+/* The box cannot go on: somebody did what he may not. */
 static void box_lose(struct box *b, const char *why)
 {
 	struct dialer *d = b->dialer;
@@ -138,365 +63,64 @@ static void box_lose(struct box *b, const char *why)
 		d->on_lost(d->on_lost_arg, number, why);
 }
 
-/* False: the worker does not take its answers; the box is gone. */
-static bool tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds, size_t n_fds)
+static void lose_worker(struct box *b)
+{
+	drop_jobs(b);
+	channel_free(b->worker);
+	b->worker = NULL;
+}
+
+static void lose_broker(struct box *b)
+{
+	channel_free(b->broker);
+	b->broker = NULL;
+}
+
+/* ---- telling ---- */
+
+bool box_tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds, size_t n_fds)
 {
 	enum err e = channel_send(b->worker, type, msg, fds, n_fds);
 
 	if (e == OK)
 		return true;
 	if (e == ERR_CLOSED)
-		box_free(b);
+		lose_worker(b);
 	else
 		box_lose(b, "does not take the dialer's answers");
 	return false;
 }
 
-static void tell_broker(struct box *b, uint16_t type, const void *msg)
+/* A ticket that stayed unknown to a broker that lives would never be told again. */
+bool box_tell_broker(struct box *b, uint16_t type, const void *msg)
 {
-	/* Without the broker's knowing of it, a connection has no grants: that is safe. */
-	if (b->broker && channel_send(b->broker, type, msg, NULL, 0) != OK) {
-		channel_free(b->broker);
-		b->broker = NULL;
-	}
+	enum err e = b->broker ? channel_send(b->broker, type, msg, NULL, 0) : OK;
+
+	if (e == ERR_CLOSED)
+		lose_broker(b);
+	else if (e != OK)
+		box_lose(b, "the broker does not take its tickets");
+	return e == OK || e == ERR_CLOSED;
 }
 
-/* ---- RESOLVE ---- */
-
-/* Leaves in @out the addresses without objection, at most @max; *why is the last objection. */
-static size_t vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
-		  struct addr *out, size_t max, struct buf *why)
+static bool tell_ticket(void *arg, const struct msg_ticket *m)
 {
-	size_t n = 0;
+	struct box *b = arg;
 
-	for (size_t i = 0; i < a->n && n < max; i++) {
-		const char *objection =
-			dialer_objection(&b->dialer->ranges, b->policy, f, &a->addrs[i]);
-		char text[ADDR_TEXT_MAX];
-
-		if (!objection)
-			out[n++] = a->addrs[i];
-		else if (why->n == 0)
-			buf_printf(why, "%s: %s", addr_format(&a->addrs[i], text), objection);
-	}
-	return n;
+	return box_tell_broker(b, MSG_TICKET, m) && b->broker;
 }
 
-static void answer_resolve(struct box *b, const struct msg_resolve *q, enum resolve_status status)
+/* All that a broker has to know before it listens to the worker. False: the box, or the broker, is
+ * gone. */
+static bool tell_tickets(struct box *b)
 {
-	struct msg_resolved m = { .id = q->id, .status = (uint8_t)status };
+	const struct msg_tickets_told told = { 0 };
 
-	tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
+	return dialer_tickets_each(&b->tickets, tell_ticket, b) &&
+	       box_tell_broker(b, MSG_TICKETS_TOLD, &told);
 }
 
-static void finish_resolve(struct box *b, uint32_t id, struct str name,
-			   const struct resolver_answer *a)
-{
-	const struct facts f = { .host = name };
-	struct msg_resolved m = { .id = id, .status = (uint8_t)a->status, .cached = a->cached,
-				  .ttl = a->ttl, .ms = a->ms, .server = str_of(a->server) };
-	struct addr good[MSG_ADDRS_MAX];
-	char packed[MSG_ADDRS_MAX * ADDR_PACKED];
-	struct buf why;
-	size_t n;
-
-	buf_init(&why, WHY_MAX);
-	n = vet(b, &f, a, good, MSG_ADDRS_MAX, &why);
-	for (size_t i = 0; i < n; i++)
-		addr_pack(&good[i], packed + i * ADDR_PACKED);
-	m.addrs = str_n(packed, n * ADDR_PACKED);
-	if (a->status == RESOLVE_OK && n == 0) {
-		m.status = RESOLVE_PROHIBITED;
-		m.why = buf_str(&why);
-	}
-	tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
-	buf_free(&why);
-}
-
-static void on_resolved(void *arg, const struct resolver_answer *a)
-{
-	struct job *j = arg;
-	struct box *b = j->box;
-	struct name name = j->name;
-	uint32_t id = j->id;
-
-	j->wait = NULL;
-	job_free(j);
-	finish_resolve(b, id, name_str(&name), a);
-}
-
-/* A name as Exeat writes it, and nothing else. */
-static bool take_name(struct str text, struct name *out)
-{
-	return name_canon(text, out) == NAME_OK && str_eq(name_str(out), text);
-}
-
-static void on_resolve(struct box *b, const struct msg_resolve *m)
-{
-	const struct facts f = { .host = m->name };
-	const struct resolver_answer *known;
-	struct name name;
-	struct job *j;
-
-	if (!take_name(m->name, &name) || policy_decide(b->policy, &f).verdict == VERDICT_DENY) {
-		answer_resolve(b, m, RESOLVE_DENIED);
-		return;
-	}
-	known = resolver_known(b->dialer->resolver, m->name);
-	if (known) {
-		finish_resolve(b, m->id, m->name, known);
-		return;
-	}
-	j = b->resolves < DIALER_RESOLVES_MAX ? job_new(b, false, m->id) : NULL;
-	if (j) {
-		j->name = name;
-		j->wait = resolver_ask(b->dialer->resolver, m->name, on_resolved, j);
-		if (j->wait)
-			return;
-		job_free(j);
-	}
-	answer_resolve(b, m, RESOLVE_QUOTA);
-}
-
-/* ---- DIAL ---- */
-
-static const char *dial_status_name(enum dial_status s)
-{
-	switch (s) {
-	case DIAL_OK:
-		return "connected";
-	case DIAL_REFUSED:
-		return "connection_refused";
-	case DIAL_TIMEOUT:
-		return "connection_timeout";
-	case DIAL_UNREACHABLE:
-		return "destination_ip_unroutable";
-	case DIAL_NO_NAME:
-		return "dns_error";
-	case DIAL_PROHIBITED:
-		return "destination_ip_prohibited";
-	case DIAL_DENIED:
-		return "denied";
-	case DIAL_QUOTA:
-		return "connection_limit_reached";
-	case DIAL_FAILED:
-		break;
-	}
-	return "proxy_internal_error";
-}
-
-static struct decision decide_dial(const struct job *j, const struct addr *a)
-{
-	struct facts f = facts_of(j);
-
-	if (a->family)
-		f.addr = *a;
-	return policy_decide(j->box->policy, &f);
-}
-
-static enum err record_dial(const struct job *j, const struct msg_dialed *m, const struct addr *a)
-{
-	struct record r;
-	char text[ADDR_TEXT_MAX];
-	struct decision d = decide_dial(j, a);
-
-	/* Nothing that could be dialled: no rule is about it. */
-	if (m->status == DIAL_DENIED && d.verdict != VERDICT_DENY)
-		d = (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
-	record_begin(&r, RECORD_dial);
-	record_str(&r, REC_sandbox, str_n(j->box->name, j->box->name_n));
-	audit_decision(&r, j->box->policy, d);
-	record_str(&r, REC_destination, name_str(&j->name));
-	if (a->family)
-		record_str(&r, REC_address, str_of(addr_format(a, text)));
-	record_u64(&r, REC_port, j->port);
-	record_u64(&r, REC_ms_resolve, m->resolve_ms);
-	record_u64(&r, REC_ms_connect, m->connect_ms);
-	record_str(&r, REC_attempts, m->attempts);
-	if (m->status == DIAL_OK)
-		record_str(&r, REC_ended, str_of(dial_status_name(DIAL_OK)));
-	else
-		record_str(&r, REC_proxy_error,
-			   str_of(dial_status_name((enum dial_status)m->status)));
-	return record_commit(&r, j->box->dialer->ring);
-}
-
-/* A ticket that is known to the broker before anybody else; 0: none can be had. */
-static uint64_t issue_ticket(struct job *j, const struct str *packed)
-{
-	struct box *b = j->box;
-	struct msg_ticket m = { .name = name_str(&j->name), .literal = j->literal, .port = j->port,
-				.addr = *packed };
-
-	do {
-		if (getrandom(&m.ticket, sizeof(m.ticket), GRND_NONBLOCK) != sizeof(m.ticket))
-			return 0;
-	} while (m.ticket == 0);
-	if (!dialer_tickets_add(&b->tickets, m.ticket))
-		return 0;
-	tell_broker(b, MSG_TICKET, &m);
-	return m.ticket;
-}
-
-static void end_ticket(struct box *b, uint64_t ticket)
-{
-	const struct msg_ticket_end m = { .ticket = ticket };
-
-	if (dialer_tickets_remove(&b->tickets, ticket))
-		tell_broker(b, MSG_TICKET_END, &m);
-}
-
-/* Records the dial, vouches for it, and tells the worker. Frees the job; the box may be gone,
- * too. */
-static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *a, int fd)
-{
-	struct box *b = j->box;
-	char packed[ADDR_PACKED];
-
-	m->id = j->id;
-	m->resolve_ms = j->resolve_ms;
-	addr_pack(a, packed);
-	if (a->family)
-		m->addr = str_n(packed, sizeof(packed));
-	if (record_dial(j, m, a) != OK)
-		m->status = DIAL_FAILED;
-	if (m->status == DIAL_OK) {
-		m->ticket = issue_ticket(j, &m->addr);
-		if (!m->ticket)
-			m->status = DIAL_QUOTA;
-	}
-	job_free(j);
-	tell_worker(b, MSG_DIALED, m, &fd, m->status == DIAL_OK);
-	if (fd >= 0)
-		close(fd);
-}
-
-static void fail_dial(struct job *j, enum dial_status status, enum resolve_status resolve,
-		      struct str why)
-{
-	struct msg_dialed m = { .status = (uint8_t)status,
-				.resolve = (uint8_t)resolve,
-				.attempts = why };
-
-	finish_dial(j, &m, &j->addr, -1);
-}
-
-static const char *judge_address(void *arg, const struct addr *a)
-{
-	const struct job *j = arg;
-	const struct facts f = facts_of(j);
-
-	return dialer_objection(&j->box->dialer->ranges, j->box->policy, &f, a);
-}
-
-static void on_dialed(void *arg, const struct dial_result *r)
-{
-	struct job *j = arg;
-	struct msg_dialed m = { .status = (uint8_t)r->status, .connect_ms = r->ms,
-				.attempts = r->attempts };
-
-	j->dial = NULL;
-	finish_dial(j, &m, &r->addr, r->fd);
-}
-
-static void connect_to(struct job *j, const struct addr *addrs, size_t n)
-{
-	const struct dial_order order = { .addrs = addrs,
-					  .n = n,
-					  .port = j->port,
-					  .judge = judge_address,
-					  .fn = on_dialed,
-					  .arg = j };
-
-	j->dial = dial_start(j->box->dialer->base, &order);
-	if (!j->dial)
-		fail_dial(j, DIAL_FAILED, RESOLVE_OK, STR_NONE);
-}
-
-/* The name's addresses are there, or there are none. */
-static void take_addresses(struct job *j, const struct resolver_answer *a)
-{
-	const struct facts f = facts_of(j);
-	struct addr good[DIAL_ADDRS_MAX];
-	struct buf why;
-	size_t n;
-
-	j->resolve_ms = a->cached ? 0 : a->ms;
-	if (a->status != RESOLVE_OK) {
-		fail_dial(j, DIAL_NO_NAME, a->status, STR_NONE);
-		return;
-	}
-	buf_init(&why, WHY_MAX);
-	n = vet(j->box, &f, a, good, DIAL_ADDRS_MAX, &why);
-	if (n)
-		connect_to(j, good, n);
-	else
-		fail_dial(j, DIAL_PROHIBITED, RESOLVE_PROHIBITED, buf_str(&why));
-	buf_free(&why);
-}
-
-static void on_dial_resolved(void *arg, const struct resolver_answer *a)
-{
-	struct job *j = arg;
-
-	j->wait = NULL;
-	take_addresses(j, a);
-}
-
-/* Reads what is asked for; false where that is nothing that could be dialled. */
-static bool take_target(struct job *j, const struct msg_dial *m)
-{
-	j->port = m->port;
-	j->literal = m->literal;
-	if (m->port == 0)
-		return false;
-	if (!m->literal)
-		return take_name(m->name, &j->name);
-	if (m->name.n > NAME_MAX_LEN || !addr_parse(m->name, &j->addr))
-		return false;
-	j->name.n = (uint8_t)m->name.n;
-	memcpy(j->name.s, m->name.p, m->name.n);
-	return true;
-}
-
-static void begin_dial(struct job *j)
-{
-	struct resolver *resolver = j->box->dialer->resolver;
-	const struct resolver_answer *known;
-
-	if (j->literal) {
-		connect_to(j, &j->addr, 1);
-		return;
-	}
-	known = resolver_known(resolver, name_str(&j->name));
-	if (known) {
-		take_addresses(j, known);
-		return;
-	}
-	j->wait = resolver_ask(resolver, name_str(&j->name), on_dial_resolved, j);
-	if (!j->wait)
-		fail_dial(j, DIAL_QUOTA, RESOLVE_QUOTA, STR_NONE);
-}
-
-static void on_dial(struct box *b, const struct msg_dial *m)
-{
-	struct msg_dialed full = { .id = m->id, .status = DIAL_QUOTA };
-	struct job *j = b->dials < DIALER_DIALS_MAX && b->tickets.n + b->dials < DIALER_TICKETS_MAX
-				? job_new(b, true, m->id)
-				: NULL;
-	const struct addr none = { 0 };
-
-	if (!j) {
-		tell_worker(b, MSG_DIALED, &full, NULL, 0);
-		return;
-	}
-	if (!take_target(j, m) || decide_dial(j, &none).verdict == VERDICT_DENY)
-		fail_dial(j, DIAL_DENIED, RESOLVE_DENIED, STR_NONE);
-	else
-		begin_dial(j);
-}
-
-/* ---- boxes ---- */
+/* ---- channels ---- */
 
 static void on_worker_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
@@ -505,22 +129,22 @@ static void on_worker_message(void *arg, uint16_t type, const void *msg, int *fd
 	(void)fds;	/* none of these has any: the table sees to it */
 	(void)n_fds;
 	if (type == MSG_RESOLVE)
-		on_resolve(b, msg);
+		box_on_resolve(b, msg);
 	else if (type == MSG_DIAL)
-		on_dial(b, msg);
+		box_on_dial(b, msg);
 	else if (type == MSG_HANGUP)
-		end_ticket(b, ((const struct msg_hangup *)msg)->ticket);
+		box_on_hangup(b, msg);
 }
 
 static void on_worker_closed(void *arg, const char *why)
 {
 	if (channel_ended(why))
-		box_free(arg);
+		lose_worker(arg);
 	else
 		box_lose(arg, why);
 }
 
-/* The broker says nothing here; what comes ends its channel. */
+/* The broker says nothing here: the table has no row for it. */
 static void on_broker_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	(void)arg;
@@ -531,38 +155,41 @@ static void on_broker_message(void *arg, uint16_t type, const void *msg, int *fd
 
 static void on_broker_closed(void *arg, const char *why)
 {
-	struct box *b = arg;
-
-	(void)why;
-	channel_free(b->broker);
-	b->broker = NULL;
+	if (channel_ended(why))
+		lose_broker(arg);
+	else
+		box_lose(arg, "the broker broke the rules of its channel");
 }
 
-static bool open_channels(struct box *b, int *fds)
+static struct channel *open_worker(struct box *b, int fd)
 {
-	const struct channel_peer worker = { .self = ROLE_DIALER,
-					     .other = ROLE_WORKER,
-					     .table = exeat_messages,
-					     .on_message = on_worker_message,
-					     .on_closed = on_worker_closed,
-					     .arg = b };
-	const struct channel_peer broker = { .self = ROLE_DIALER,
-					     .other = ROLE_BROKER,
-					     .table = exeat_messages,
-					     .on_message = on_broker_message,
-					     .on_closed = on_broker_closed,
-					     .arg = b };
+	const struct channel_peer peer = { .self = ROLE_DIALER, .other = ROLE_WORKER,
+					   .table = exeat_messages,
+					   .on_message = on_worker_message,
+					   .on_closed = on_worker_closed, .arg = b };
+	struct channel *c = channel_new(b->dialer->base, fd, &peer);
 
-	b->worker = channel_new(b->dialer->base, fds[FD_SANDBOX_WORKER], &worker);
-	fds[FD_SANDBOX_WORKER] = -1;
-	b->broker = channel_new(b->dialer->base, fds[FD_SANDBOX_OTHER], &broker);
-	fds[FD_SANDBOX_OTHER] = -1;
-	if (!b->worker || !b->broker)
-		return false;
-	channel_set_phase(b->worker, PHASE_RUN);
-	channel_set_phase(b->broker, PHASE_RUN);
-	return true;
+	if (c) {
+		channel_set_phase(c, PHASE_RUN);
+		channel_gather(c);
+	}
+	return c;
 }
+
+static struct channel *open_broker(struct box *b, int fd)
+{
+	const struct channel_peer peer = { .self = ROLE_DIALER, .other = ROLE_BROKER,
+					   .table = exeat_messages,
+					   .on_message = on_broker_message,
+					   .on_closed = on_broker_closed, .arg = b };
+	struct channel *c = channel_new(b->dialer->base, fd, &peer);
+
+	if (c)
+		channel_set_phase(c, PHASE_RUN);
+	return c;
+}
+
+/* ---- boxes ---- */
 
 static struct box *box_find(struct dialer *d, uint32_t number)
 {
@@ -597,8 +224,12 @@ static enum err box_open(struct dialer *d, const struct msg_sandbox *m, int *fds
 	memcpy(b->name, m->name.p, m->name.n);
 	if (dialer_tickets_init(&b->tickets))
 		e = policy_map(fds + FD_SANDBOX_POLICY, n_fds - FD_SANDBOX_POLICY, &b->policy);
-	if (e == OK && !open_channels(b, fds))
-		e = ERR_NOMEM;
+	if (e == OK) {
+		b->worker = open_worker(b, fds[FD_SANDBOX_WORKER]);
+		b->broker = open_broker(b, fds[FD_SANDBOX_OTHER]);
+		fds[FD_SANDBOX_WORKER] = fds[FD_SANDBOX_OTHER] = -1;
+		e = b->worker && b->broker ? OK : ERR_NOMEM;
+	}
 	if (e != OK) {
 		box_free(b);
 		return e;
@@ -609,23 +240,61 @@ static enum err box_open(struct dialer *d, const struct msg_sandbox *m, int *fds
 
 enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds, size_t n_fds)
 {
-	struct box *b, *old;
+	struct box *b;
 	enum err e = ERR_PROTOCOL;
 
 	if (n_fds <= FD_SANDBOX_POLICY || m->name.n > MSG_SANDBOX_NAME_MAX)
 		goto out;
-	old = box_find(d, m->sandbox);
-	if (old)
-		box_free(old);
+	dialer_sandbox_gone(d, m->sandbox);
 	e = ERR_FULL;
 	if (d->n_boxes >= DIALER_SANDBOXES_MAX)
 		goto out;
 	e = box_open(d, m, fds, n_fds, &b);
-	if (e == OK)
+	if (e == OK) {
 		box_link(d, b);
+		tell_tickets(b);
+	}
 out:
 	channel_close_fds(fds, n_fds);
 	return e;
+}
+
+void dialer_sandbox_gone(struct dialer *d, uint32_t number)
+{
+	struct box *b = box_find(d, number);
+
+	if (b)
+		box_free(b);
+}
+
+enum err dialer_peer(struct dialer *d, const struct msg_peer *m, int fd)
+{
+	struct box *b = box_find(d, m->sandbox);
+
+	if (!b || m->role != ROLE_BROKER) {
+		channel_close_fds(&fd, 1);
+		return ERR_NOTFOUND;
+	}
+	lose_broker(b);
+	b->broker = open_broker(b, fd);
+	if (!b->broker)
+		return ERR_NOMEM;
+	tell_tickets(b);
+	return OK;
+}
+
+enum err dialer_policy(struct dialer *d, const struct msg_policy *m, int *fds, size_t n_fds)
+{
+	struct box *b = box_find(d, m->sandbox);
+	struct policy *next = NULL;
+	enum err e = b ? policy_map(fds, n_fds, &next) : ERR_NOTFOUND;
+
+	channel_close_fds(fds, n_fds);
+	if (e)
+		return e;
+	policy_free(b->policy);
+	b->policy = next;
+	return OK;
 }
 
 /* ---- the dialer ---- */

@@ -30,8 +30,6 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, U32, gateway, 0),
 		F(struct msg_worker_start, U32, box, 0),
 		F(struct msg_worker_start, STR, pool, ADDR_PORT_TEXT_MAX),
-		F(struct msg_worker_start, U8, trust_system, 0),
-		F(struct msg_worker_start, LIST, trust_files, 64),
 		F(struct msg_worker_start, U32, max_connections, 0),
 		F(struct msg_worker_start, U32, max_headers, 0),
 		F(struct msg_worker_start, U32, idle_ms, 0),
@@ -48,6 +46,9 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_recorder_start, U8, synced, 0),
 		F(struct msg_recorder_start, U64, rotate_bytes, 0),
 		F(struct msg_recorder_start, U32, rotate_seconds, 0) }),
+	ROW(NURSERY_START, S, ROLE_NURSERY, PHASE_START, msg_nursery_start, .once = true, .fields = {
+		F(struct msg_nursery_start, U8, trust_system, 0),
+		F(struct msg_nursery_start, LIST, trust_files, 64) }),
 	ROW(READ, S, ROLE_READER, PHASE_START, msg_read, .once = true, FDS(2, 2), .fields = {
 		F(struct msg_read, STR, file, MSG_PATH_MAX),
 		F(struct msg_read, U8, secrets_known, 0),
@@ -95,7 +96,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_box, U8, terminal, 0) }),
 	ROW(BOXED, L, S, PHASE_RUN, msg_boxed, FDS(0, 1), .fields = {
 		F(struct msg_boxed, U32, id, 0),
-		F(struct msg_boxed, U32, pid, 0),
+		F(struct msg_boxed, U8, ok, 0),
 		F(struct msg_boxed, STR, text, TEXT_MAX) }),
 	ROW(KEEP_POLICY, S, L, PHASE_RUN, msg_keep_policy, FDS(1, 1), .fields = {
 		F(struct msg_keep_policy, STR, digest, 64) }),
@@ -228,6 +229,8 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_ticket, STR, addr, ADDR_PACKED) }),
 	ROW(TICKET_END, D, B, PHASE_RUN, msg_ticket_end, .fields = {
 		F(struct msg_ticket_end, U64, ticket, 0) }),
+	ROW(TICKETS_TOLD, D, B, PHASE_RUN, msg_tickets_told, .once = true, .fields = {
+		F(struct msg_tickets_told, U8, unused, 0) }),
 
 	ROW(SANDBOX_LOST, ROLE_ANY, S, PHASE_RUN, msg_sandbox_lost, .fields = {
 		F(struct msg_sandbox_lost, U32, sandbox, 0),

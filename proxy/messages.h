@@ -22,6 +22,7 @@ enum message_type {
 	MSG_DIALER_START,
 	MSG_BROKER_START,
 	MSG_RECORDER_START,
+	MSG_NURSERY_START,
 	MSG_READ,		/* to the reader */
 	MSG_READY,
 	MSG_PING,		/* to any role: is it alive? */
@@ -75,6 +76,7 @@ enum message_type {
 	/* dialer to broker */
 	MSG_TICKET,
 	MSG_TICKET_END,
+	MSG_TICKETS_TOLD,	/* once: all that were there before the channel was */
 	/* dialer and broker to supervisor: a sandbox's worker broke the rules of its channel */
 	MSG_SANDBOX_LOST,
 };
@@ -105,10 +107,13 @@ struct msg_worker_start {
 	uint32_t ifindex;
 	uint32_t gateway, box;		/* host order */
 	struct str pool;		/* the synthetic range, as text */
-	uint8_t trust_system;
-	struct str_list trust_files;	/* PEM, added to the system's; read before confinement */
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
+};
+
+struct msg_nursery_start {		/* what all workers have in common */
+	uint8_t trust_system;
+	struct str_list trust_files;	/* PEM, added to the system's */
 };
 
 struct msg_dialer_start {
@@ -158,8 +163,8 @@ struct msg_launch {
 
 struct msg_launched {			/* descriptors, where it was: channel, pidfd */
 	uint32_t id;
-	uint32_t pid;			/* a child of the supervisor; 0: not started, @code says why */
-	uint32_t code;			/* errno */
+	uint32_t pid;			/* a child of the supervisor, of a failed start, too; or 0 */
+	uint32_t code;			/* errno; 0: it was started */
 };
 
 struct msg_wire {			/* descriptors: none, or a network namespace to attach to */
@@ -191,7 +196,7 @@ enum { FD_BOX_NETNS, FD_BOX_TEXTS, FD_BOX_IN, FD_BOX_OUT, FD_BOX_ERR, FD_BOX_N }
 
 struct msg_boxed {			/* descriptor, where it works: the keeper's channel */
 	uint32_t id;
-	uint32_t pid;			/* the keeper's, a child of the supervisor; 0: @text says why */
+	uint8_t ok;			/* 0: @text says why not */
 	struct str text;		/* "container/runc 1.1.5" */
 };
 
@@ -414,6 +419,10 @@ struct msg_ticket {
 
 struct msg_ticket_end {
 	uint64_t ticket;
+};
+
+struct msg_tickets_told {
+	uint8_t unused;
 };
 
 struct msg_sandbox_lost {

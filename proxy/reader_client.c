@@ -49,25 +49,38 @@ static bool fail(const char *file, const char *fmt, ...)
 	return false;
 }
 
-static int open_source(const char *file)
+int reader_open(const char *file, struct buf *why)
 {
 	/* Not blocking: a named pipe in place of the file would hold us up here. */
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		fprintf(stderr, "exeat: the policy %s: %s\n", file, strerror(errno));
+		buf_printf(why, "the policy %s: %s", file, strerror(errno));
 	else if (S_ISDIR(st.st_mode))
-		(void)fail(file, "is a folder, not a policy");
+		buf_printf(why, "%s: is a folder, not a policy", file);
 	else if (!S_ISREG(st.st_mode))
-		(void)fail(file, "is no regular file");
+		buf_printf(why, "%s: is no regular file", file);
 	else if (st.st_size > POLICY_FILE_MAX)
-		(void)fail(file, "larger than %u MiB", POLICY_FILE_MAX >> 20);
+		buf_printf(why, "%s: larger than %u MiB", file, POLICY_FILE_MAX >> 20);
 	else
 		return fd;
 	if (fd >= 0)
 		close(fd);
 	return -1;
+}
+
+static int open_source(const char *file)
+{
+	struct buf why;
+	int fd;
+
+	buf_init(&why, 2 * PATH_MAX);
+	fd = reader_open(file, &why);
+	if (fd < 0)
+		fprintf(stderr, "exeat: %.*s\n", STR_ARG(buf_str(&why)));
+	buf_free(&why);
+	return fd;
 }
 
 /* ---- the question ---- */
@@ -88,14 +101,15 @@ static struct str join_hosts(struct arena *a, const struct settings_secret *s)
 	return str_n(text, at ? at - 1 : 0);
 }
 
-static enum err send_read(struct work *w, const struct settings *settings, const int fds[2])
+enum err reader_ask(struct channel *c, const char *file, const struct settings *settings, bool quiet,
+		    const int fds[2])
 {
 	size_t n = settings ? settings->n_secrets : 0;
 	struct arena arena = { 0 };
 	struct str *names = arena_take(&arena, n, sizeof(*names));
 	struct str *hosts = arena_take(&arena, n, sizeof(*hosts));
-	struct msg_read m = { .file = str_of(w->file), .secrets_known = settings != NULL,
-			      .quiet = w->quiet };
+	struct msg_read m = { .file = str_of(file), .secrets_known = settings != NULL,
+			      .quiet = quiet };
 	enum err e = ERR_NOMEM;
 
 	for (size_t i = 0; names && hosts && i < n; i++) {
@@ -105,7 +119,7 @@ static enum err send_read(struct work *w, const struct settings *settings, const
 	m.secrets = (struct str_list){ names, n };
 	m.secret_hosts = (struct str_list){ hosts, n };
 	if (!arena.failed)
-		e = channel_send(w->channel, MSG_READ, &m, fds, 2);
+		e = channel_send(c, MSG_READ, &m, fds, 2);
 	arena_free(&arena);
 	return e;
 }
@@ -159,7 +173,7 @@ static bool run_loop(struct work *w, const struct settings *settings, const int 
 		close(w->channel_fd);
 		goto out;
 	}
-	if (send_read(w, settings, fds) != OK ||
+	if (reader_ask(w->channel, w->file, settings, w->quiet, fds) != OK ||
 	    event_base_once(w->base, -1, EV_TIMEOUT, on_timeout, w, &limit) < 0)
 		goto out;
 	event_base_dispatch(w->base);
@@ -188,10 +202,15 @@ static bool reap(struct work *w)
 	return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool judge(const struct work *w, bool ran, bool clean, int memfd)
+bool reader_image_sealed(int memfd)
 {
 	int seals = fcntl(memfd, F_GET_SEALS);
 
+	return seals >= 0 && (seals & POLICY_SEALS) == POLICY_SEALS;
+}
+
+static bool judge(const struct work *w, bool ran, bool clean, int memfd)
+{
 	if (w->timed_out)
 		return fail(w->file, "the reader was not done after %d seconds", READER_WAIT_S);
 	if (!ran || !w->answered || !clean)
@@ -199,7 +218,7 @@ static bool judge(const struct work *w, bool ran, bool clean, int memfd)
 	if (!w->done.ok)
 		return fail(w->file, "does not load: %u error%s", w->done.errors,
 			    w->done.errors == 1 ? "" : "s");
-	if (seals < 0 || (seals & POLICY_SEALS) != POLICY_SEALS)
+	if (!reader_image_sealed(memfd))
 		return fail(w->file, "the reader left an image that can still be changed");
 	return true;
 }
@@ -210,7 +229,7 @@ static bool start_reader(struct work *w)
 	enum err e = spawn_find_programs(dir, sizeof(dir));
 
 	if (e == OK)
-		e = spawn_role(dir, ROLE_READER, &w->channel_fd, &w->pid);
+		e = spawn_role(dir, ROLE_READER, SPAWN_CHILD, &w->channel_fd, &w->pid);
 	if (e == OK)
 		return true;
 	if (e == ERR_NOTFOUND)

@@ -109,7 +109,8 @@
 	X(pid,           U64,  0)                                                                 \
 	X(signal,        U64,  0)                                                                 \
 	X(seconds,       U64,  0)                                                                 \
-	X(cpu_ms,        U64,  0)
+	X(cpu_ms,        U64,  0)                                                                 \
+	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */
 
 enum record_kind {
 #define X(name, by) RECORD_##name,

@@ -41,7 +41,8 @@ static void confine_and_serve(struct life *life)
 	const char *what = "";
 	struct msg_ready ready = { 0 };
 
-	if (confine_enter(life->role->self, &what) != OK)
+	if (life->role->self <= ROLE_CONFINED_LAST &&
+	    confine_enter(life->role->self, &what) != OK)
 		role_fatal(life->role, "cannot confine itself (%s); it does not serve", what);
 	life->running = true;
 	channel_set_phase(life->env.supervisor, PHASE_RUN);
@@ -51,11 +52,20 @@ static void confine_and_serve(struct life *life)
 		event_base_loopbreak(life->env.base); /* the supervisor is gone, and has said why */
 }
 
+/* The supervisor asks whether the loop still turns. */
+static void answer_ping(struct life *life, const struct msg_ping *m)
+{
+	if (channel_send(life->env.supervisor, MSG_PONG, m, NULL, 0) != OK)
+		event_base_loopbreak(life->env.base); /* the supervisor is gone, and has said why */
+}
+
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	struct life *life = arg;
 
-	if (life->running)
+	if (type == MSG_PING)
+		answer_ping(life, msg);
+	else if (life->running)
 		life->role->on_message(&life->env, type, msg, fds, n_fds);
 	else if (life->role->on_start(&life->env, type, msg, fds, n_fds))
 		confine_and_serve(life);
@@ -83,9 +93,9 @@ static struct event_base *make_base(void)
 	return base;
 }
 
-int role_main(const struct role_program *role)
+int role_live(const struct role_program *role, int channel, void *inherited)
 {
-	struct life life = { .role = role };
+	struct life life = { .role = role, .env.inherited = inherited };
 	struct channel_peer peer = { .self = role->self, .other = ROLE_SUPERVISOR,
 				     .table = exeat_messages, .on_message = on_message,
 				     .on_closed = on_closed, .arg = &life };
@@ -94,7 +104,7 @@ int role_main(const struct role_program *role)
 	life.env.base = make_base();
 	if (!life.env.base)
 		role_fatal(role, "no event loop");
-	life.env.supervisor = channel_new(life.env.base, ROLE_CHANNEL_FD, &peer);
+	life.env.supervisor = channel_new(life.env.base, channel, &peer);
 	if (!life.env.supervisor)
 		role_fatal(role, "is started by exeat, not by hand");
 	event_base_dispatch(life.env.base);
@@ -103,4 +113,9 @@ int role_main(const struct role_program *role)
 	channel_free(life.env.supervisor);
 	event_base_free(life.env.base);
 	return 0;
+}
+
+int role_main(const struct role_program *role)
+{
+	return role_live(role, ROLE_CHANNEL_FD, NULL);
 }

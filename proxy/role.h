@@ -1,8 +1,9 @@
 /* proxy/role.h - the common life of a role's program: start, confine, serve, end
  *
  * role_main() opens the channel on ROLE_CHANNEL_FD, waits for the role's start message, lets the
- * role prepare all that it will not be able to open later, confines the process, tells READY and
- * runs the loop until the supervisor's channel closes.
+ * role prepare all that it will not be able to open later, confines the process (roles.h: not all
+ * are confined), tells READY and runs the loop until the supervisor's channel closes. While it
+ * runs, PING is answered with PONG here.
  *
  * Ownership   @fds given to on_start and on_message are the role's to keep or close.
  * Blocking    the loop; on_start may read files.
@@ -21,6 +22,7 @@ struct role_env {
 	struct event_base *base;
 	struct channel *supervisor;
 	void *state;			/* the role's own */
+	void *inherited;		/* role_live()'s */
 };
 
 struct role_program {
@@ -37,7 +39,11 @@ struct role_program {
 	void (*on_end)(struct role_env *env);
 };
 
+/* The process is the role's: its channel is ROLE_CHANNEL_FD. */
 int role_main(const struct role_program *role);
+/* The same for a process that was forked, with what its parent has prepared for it. Takes @channel
+ * over. */
+int role_live(const struct role_program *role, int channel, void *inherited);
 /* Tells the supervisor that a sandbox's worker has broken the rules. @env: the role's. */
 void role_lose_sandbox(void *env, uint32_t sandbox, const char *why);
 /* One line on stderr, "exeat-worker: ...", exit 1. */

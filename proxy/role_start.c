@@ -213,7 +213,15 @@ enum err start_broker(struct channel *c, const struct settings *s, const struct 
 	return worst;
 }
 
-/* ---- worker ---- */
+/* ---- nursery, worker ---- */
+
+enum err start_nursery(struct channel *c, const struct settings *s)
+{
+	struct msg_nursery_start msg = { .trust_system = s->trust_system,
+					 .trust_files = { s->trust_add, s->n_trust_add } };
+
+	return channel_send(c, MSG_NURSERY_START, &msg, NULL, 0);
+}
 
 enum err start_worker(struct channel *c, const struct worker_start *w)
 {
@@ -225,8 +233,6 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.ifindex = w->wire->ifindex,
 		.gateway = w->wire->gateway,
 		.box = w->wire->address,
-		.trust_system = s->trust_system,
-		.trust_files = { s->trust_add, s->n_trust_add },
 		.max_connections = s->max_connections,
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,

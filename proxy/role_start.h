@@ -23,6 +23,8 @@ must_use enum err start_dialer(struct channel *c, const struct settings *s,
 must_use enum err start_broker(struct channel *c, const struct settings *s, const struct policy *p,
 			       const struct ring_fds *ring);
 
+must_use enum err start_nursery(struct channel *c, const struct settings *s);
+
 struct worker_start {
 	const struct settings *settings;
 	const char *sandbox;

@@ -1,9 +1,12 @@
 /* Theory of operation
  *
  * OpenSSL opens files and fetches providers when it first needs them. A confined worker cannot, so
- * tls_trust_new() uses everything once: it makes a throw-away certificate for the worker's own key
- * and runs one whole handshake of each protocol version between its two contexts in memory. What
- * that loaded (providers, the random source, key exchange groups, error strings) stays loaded.
+ * tls_trust_new() uses everything once: it makes a throw-away key with a certificate and runs one
+ * whole handshake of each protocol version between its two contexts in memory. What that loaded
+ * (providers, the random source, key exchange groups, error strings) stays loaded, in processes
+ * that are forked later, too: OpenSSL sees by the process number that it has been forked, and takes
+ * new entropy before it gives a random byte. The worker's own key is made there, by
+ * tls_trust_make_key(): what is inherited holds no secret.
  *
  * The trust store is one PEM bundle read whole into the context's X509_STORE; no hashed folder is
  * registered, so no lookup can want a file later.
@@ -24,7 +27,7 @@
 
 struct tls_trust {
 	SSL_CTX *client, *server;
-	EVP_PKEY *key;
+	EVP_PKEY *key;			/* NULL until tls_trust_make_key() */
 	unsigned char *spki;
 	int spki_n;
 };
@@ -140,7 +143,7 @@ static bool shake(SSL *client, SSL *server)
 	       SSL_write(server, &byte, 1) == 1 && SSL_read(client, &byte, 1) == 1;
 }
 
-static bool warm_up(struct tls_trust *t, X509 *cert, int version)
+static bool warm_up(struct tls_trust *t, X509 *cert, EVP_PKEY *key, int version)
 {
 	SSL *client = SSL_new(t->client), *server = SSL_new(t->server);
 	BIO *a = NULL, *b = NULL;
@@ -154,7 +157,7 @@ static bool warm_up(struct tls_trust *t, X509 *cert, int version)
 	SSL_set_accept_state(server);
 	SSL_set_verify(client, SSL_VERIFY_NONE, NULL);
 	ok = SSL_set_max_proto_version(client, version) && SSL_use_certificate(server, cert) &&
-	     SSL_use_PrivateKey(server, t->key) && shake(client, server);
+	     SSL_use_PrivateKey(server, key) && shake(client, server);
 	SSL_set_quiet_shutdown(client, 1);
 	SSL_set_quiet_shutdown(server, 1);
 out:
@@ -166,12 +169,14 @@ out:
 
 static bool use_everything_once(struct tls_trust *t)
 {
-	X509 *cert = throw_away_certificate(t->key);
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	X509 *cert = key ? throw_away_certificate(key) : NULL;
 	unsigned char random[16];
 	bool ok = cert && RAND_bytes(random, sizeof(random)) == 1 &&
-		  warm_up(t, cert, TLS1_3_VERSION) && warm_up(t, cert, TLS1_2_VERSION);
+		  warm_up(t, cert, key, TLS1_3_VERSION) && warm_up(t, cert, key, TLS1_2_VERSION);
 
 	X509_free(cert);
+	EVP_PKEY_free(key);
 	return ok;
 }
 
@@ -187,9 +192,7 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
 	t->client = make_ctx(TLS_client_method());
 	t->server = make_ctx(TLS_server_method());
-	t->key = EVP_EC_gen("P-256");
-	t->spki_n = t->key ? i2d_PUBKEY(t->key, &t->spki) : -1;
-	if (!t->client || !t->server || t->spki_n <= 0)
+	if (!t->client || !t->server)
 		goto fail;
 	/* A box that leaves its end without close_notify can still be answered: a request says
 	 * itself where it ends. Not so an answer. */
@@ -207,6 +210,13 @@ fail:
 	ERR_clear_error();
 	tls_trust_free(t);
 	return NULL;
+}
+
+bool tls_trust_make_key(struct tls_trust *t)
+{
+	t->key = EVP_EC_gen("P-256");
+	t->spki_n = t->key ? i2d_PUBKEY(t->key, &t->spki) : -1;
+	return t->spki_n > 0;
 }
 
 void tls_trust_free(struct tls_trust *t)

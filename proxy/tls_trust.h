@@ -1,6 +1,7 @@
 /* proxy/tls_trust.h - whom a worker believes, and as whom it speaks: all of TLS's settings
  *
- * Two SSL_CTXs and the worker's own key, made before the process is confined. TLS 1.2 at least on
+ * Two SSL_CTXs, which forked processes share, and the worker's own key, which they do not; both are
+ * made before the process is confined. TLS 1.2 at least on
  * both sides, no tickets, no compression, no renegotiation. Towards origins: the certificate must
  * chain to a trusted root and bear the name (RFC 6125 6.4: subjectAltName only, wildcards as a
  * whole label), or, for a literal destination, the address. Towards the box: a leaf that the broker
@@ -26,6 +27,9 @@ struct tls_trust;
 
 struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files, const char **why);
 void tls_trust_free(struct tls_trust *t);
+/* The key that tls_trust_accept() and tls_trust_public_key() need; once, in the process that uses
+ * it. */
+must_use bool tls_trust_make_key(struct tls_trust *t);
 /* The worker's public key, DER SubjectPublicKeyInfo; lives as long as @t. */
 struct str tls_trust_public_key(const struct tls_trust *t);
 /* The client's side of a handshake over @fd. @name: canonical name, or an address where @literal.

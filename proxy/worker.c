@@ -1,9 +1,10 @@
 /* Theory of operation
  *
- * One sandbox's worker. All that it will ever hold is opened in on_start(): the sockets that were
- * made for it in the gateway namespace, the policy images, the lease table, its ring, the channels
- * to its dialer and broker, the trust store and its own key. Then it is confined and tells the
- * broker its public key. Without one of its channels it can serve nobody rightly: it ends, and its
+ * One sandbox's worker, forked from the nursery (nursery.h), whose program this is, too. All that
+ * it will ever hold is opened in on_start(): the sockets that were made for it in the gateway
+ * namespace, the policy images, the lease table, its ring, the channels to its dialer and broker,
+ * and its own key; the trust store is the nursery's. Then it is confined and tells the broker its
+ * public key. Without one of its channels it can serve nobody rightly: it ends, and its
  * successor finds the leases where they were.
  */
 #include "proxy/worker.h"
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "proxy/connections.h"
+#include "proxy/nursery.h"
 #include "proxy/role.h"
 
 static const struct role_program program;
@@ -48,6 +50,7 @@ static struct channel *open_channel(struct worker *w, int fd, enum role other)
 	if (!c)
 		role_fatal(&program, "no channel to the %s", role_name(other));
 	channel_set_phase(c, PHASE_RUN);
+	channel_gather(c);
 	return c;
 }
 
@@ -77,22 +80,20 @@ static void open_ring(struct worker *w, const int *fds)
 		role_fatal(&program, "the audit ring does not hold");
 }
 
-static void open_parts(struct state *s, const struct msg_worker_start *m, int *fds)
+static void open_parts(struct state *s, struct tls_trust *trust, int *fds)
 {
 	struct worker *w = &s->w;
-	const char *why = "";
 
 	w->asks = asks_new(w);
 	if (!w->asks)
 		role_fatal(&program, "out of memory");
 	w->dns = dns_service_new(w, fds[FD_WORKER_DNS_UDP], fds[FD_WORKER_DNS_TCP]);
 	s->refused = refused_new(w, fds[FD_WORKER_NFLOG]);
-	if (!w->dns || !s->refused)
+	if (!tls_trust_make_key(trust))
+		role_fatal(&program, "no key");
+	w->connections = connections_new(w, fds[FD_WORKER_TPROXY], trust);
+	if (!w->dns || !s->refused || !w->connections)
 		role_fatal(&program, "out of memory");
-	w->connections = connections_new(w, fds[FD_WORKER_TPROXY], m->trust_system != 0,
-					 &m->trust_files, &why);
-	if (!w->connections)
-		role_fatal(&program, "%s", why);
 }
 
 static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -116,8 +117,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	open_ring(&s->w, fds + FD_WORKER_RING);
 	s->w.dialer = open_channel(&s->w, fds[FD_WORKER_DIALER], ROLE_DIALER);
 	s->w.broker = open_channel(&s->w, fds[FD_WORKER_BROKER], ROLE_BROKER);
-	channel_gather(s->w.broker);
-	open_parts(s, m, fds);
+	open_parts(s, env->inherited, fds);
 	return true;
 }
 
@@ -157,7 +157,12 @@ static const struct role_program program = {
 	.on_end = on_end,
 };
 
-int main(void)
+static int life(int channel, struct tls_trust *trust)
 {
-	return role_main(&program);
+	return role_live(&program, channel, trust);
+}
+
+int main(int argc, char **argv)
+{
+	return nursery_main(argc ? argv[0] : NULL, life);
 }

@@ -27,6 +27,7 @@ struct dns_service;
 struct connections;
 struct repeats;
 struct asks;
+struct tls_trust;
 
 struct worker {
 	struct event_base *base;
@@ -83,8 +84,8 @@ void dns_service_free(struct dns_service *s);
 struct refused;
 struct refused *refused_new(struct worker *w, int nflog);
 void refused_free(struct refused *r);
-/* Accepts from the transparent listener. */
-struct connections *connections_new(struct worker *w, int listener, bool trust_system,
-				    const struct str_list *trust_files, const char **why);
+/* Accepts from the transparent listener. Takes it and @trust, which has its key, over; NULL: out of
+ * memory. */
+struct connections *connections_new(struct worker *w, int listener, struct tls_trust *trust);
 
 #endif

@@ -17,17 +17,14 @@
 #include "sandbox/keeper.h"
 
 #define ID_MAX 40
-#define READY_MS 20000
-#define VERSION_MAX 48
+#define VERSION_MAX 40
 
 struct box {
 	int channel;
-	pid_t keeper;
 	bool ended;
 	int status;
 	uint64_t cpu_ms;
-	char isolation[sizeof("container/") + VERSION_MAX];
-	char limits[KEEPER_TEXT_MAX];
+	char text[KEEPER_TEXT_MAX];
 };
 
 static char error_text[KEEPER_TEXT_MAX + 64];
@@ -73,49 +70,55 @@ const char *box_runtime(void)
 	return path ? strrchr(path, '/') + 1 : NULL;
 }
 
-/* The runtime is asked for its version while the keeper works: it takes as long as a start. */
-struct question {
+/* ---- its version ---- */
+
+static struct {
 	pid_t pid;
 	int answer;
-};
+	char text[BOX_ISOLATION_MAX];
+} version = { .answer = -1 };
 
-static struct question ask_version(const char *runtime)
+void box_ask_version(void)
 {
-	struct question q = { .answer = -1 };
+	const char *runtime = runtime_path();
 	int p[2];
 
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return q;
-	q.pid = fork();
-	if (q.pid == 0) {
+	if (!runtime || version.pid > 0 || pipe2(p, O_CLOEXEC) < 0)
+		return;
+	version.pid = fork();
+	if (version.pid == 0) {
 		(void)dup2(p[1], STDOUT_FILENO);
 		execl(runtime, runtime, "--version", (char *)NULL);
 		_exit(127);
 	}
 	close(p[1]);
-	q.answer = p[0];
-	return q;
+	version.answer = p[0];
 }
 
 /* The first line is "runc version 1.1.5". */
-static void read_version(struct question q, const char *runtime, char *out, size_t n)
+static const char *isolation_text(const char *runtime)
 {
 	char line[128] = "";
-	const char *name = strrchr(runtime, '/') + 1, *version;
-	ssize_t got = q.pid > 0 ? read(q.answer, line, sizeof(line) - 1) : -1;
+	const char *name = strrchr(runtime, '/') + 1, *number;
+	ssize_t got;
 
-	if (q.answer >= 0)
-		close(q.answer);
-	if (q.pid > 0)
-		(void)waitpid(q.pid, NULL, 0);
+	if (version.text[0])
+		return version.text;
+	box_ask_version();
+	got = version.answer >= 0 ? read(version.answer, line, sizeof(line) - 1) : -1;
+	if (version.answer >= 0)
+		close(version.answer);
+	if (version.pid > 0)
+		(void)waitpid(version.pid, NULL, 0);
 	line[got > 0 ? got : 0] = '\0';
 	line[strcspn(line, "\n")] = '\0';
-	version = strstr(line, "version ");
-	if (version)
-		snprintf(out, n, "container/%s %.*s", name, VERSION_MAX - 8,
-			 version + strlen("version "));
+	number = strstr(line, "version ");
+	if (number)
+		snprintf(version.text, sizeof(version.text), "container/%s %.*s", name, VERSION_MAX,
+			 number + strlen("version "));
 	else
-		snprintf(out, n, "container/%s", name);
+		snprintf(version.text, sizeof(version.text), "container/%s", name);
+	return version.text;
 }
 
 /* ---- the folder of all boxes ---- */
@@ -199,43 +202,22 @@ static enum err check(const struct box_spec *spec, const char **runtime)
 	return OK;
 }
 
-/* What the keeper says next; false where it is gone or says nothing for too long. */
-static bool hear(struct box *b, struct keeper_message *m, int timeout_ms)
-{
-	struct pollfd p = { .fd = b->channel, .events = POLLIN };
-	int ready;
-
-	do
-		ready = poll(&p, 1, timeout_ms);
-	while (ready < 0 && errno == EINTR);
-	return ready == 1 && recv(b->channel, m, sizeof(*m), 0) == sizeof(*m);
-}
-
-static enum err await_ready(struct box *b)
-{
-	struct keeper_message m = { 0 };
-
-	if (!hear(b, &m, READY_MS))
-		return say(ERR_CLOSED, "the box's keeper does not answer");
-	m.text[sizeof(m.text) - 1] = '\0';
-	if (m.kind != KEEPER_READY)
-		return say(ERR_SYSTEM, "%s", m.text);
-	snprintf(b->limits, sizeof(b->limits), "%s", m.text);
-	return OK;
-}
-
-static enum err start_keeper(struct box *b, struct keeper_job *job)
+static enum err start_keeper(struct keeper_job *job, int *channel)
 {
 	int ends[2];
+	pid_t keeper;
 	enum err e;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return say(ERR_SYSTEM, "keeper's channel: %s", strerror(errno));
-	b->channel = ends[0];
 	job->channel = ends[1];
-	e = keeper_start(job, &b->keeper);
+	e = keeper_start(job, &keeper);
 	close(ends[1]);
-	return e == OK ? await_ready(b) : say(e, "keeper: %s", strerror(errno));
+	if (e == OK)
+		*channel = ends[0];
+	else
+		close(ends[0]);
+	return e == OK ? OK : say(e, "keeper: %s", strerror(errno));
 }
 
 /* A keeper that was killed before it had an heir leaves its folder. */
@@ -248,34 +230,36 @@ static void remove_rest(const char *runtime, const char *id)
 		keeper_remove(runtime, id);
 }
 
-enum err box_prepare(const struct box_spec *spec, struct box **out)
+enum err box_make(const struct box_spec *spec, int *channel, char isolation[BOX_ISOLATION_MAX])
 {
 	struct keeper_job job = { .spec = spec, .folder = -1 };
-	struct question version;
-	struct box *b;
 	enum err e = check(spec, &job.runtime);
 
-	if (e != OK)
-		return e;
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return say(ERR_NOMEM, "out of memory");
-	b->channel = -1;
-	version = ask_version(job.runtime);
-	e = make_folder(job.runtime, spec->id, &job.folder);
 	if (e == OK)
-		e = start_keeper(b, &job);
-	read_version(version, job.runtime, b->isolation, sizeof(b->isolation));
+		e = make_folder(job.runtime, spec->id, &job.folder);
 	if (e == OK)
-		*out = b;
-	else
-		box_free(b);
+		e = start_keeper(&job, channel);
+	if (e == OK)
+		snprintf(isolation, BOX_ISOLATION_MAX, "%s", isolation_text(job.runtime));
 	if (job.folder >= 0) {	/* its lock is ours: nobody else has this name */
 		if (e != OK)
 			remove_rest(job.runtime, spec->id);
 		close(job.folder);
 	}
 	return e;
+}
+
+/* ---- who directs it ---- */
+
+struct box *box_take(int channel)
+{
+	struct box *b = calloc(1, sizeof(*b));
+
+	if (b)
+		b->channel = channel;
+	else
+		close(channel);
+	return b;
 }
 
 static enum err tell(struct box *b, enum keeper_kind kind, int value)
@@ -287,7 +271,7 @@ static enum err tell(struct box *b, enum keeper_kind kind, int value)
 
 enum err box_start(struct box *b)
 {
-	return tell(b, KEEPER_START, 0) == OK ? OK : say(ERR_CLOSED, "the box's keeper is gone");
+	return tell(b, KEEPER_START, 0);
 }
 
 int box_fd(const struct box *b)
@@ -296,21 +280,36 @@ int box_fd(const struct box *b)
 }
 
 /* A keeper that goes without a word was killed, and the box with it. */
-enum err box_ended(struct box *b, int *status)
+enum box_news box_hear(struct box *b)
 {
 	struct keeper_message m = { 0 };
-	ssize_t n;
+	ssize_t n = b->ended ? -1 : recv(b->channel, &m, sizeof(m), MSG_DONTWAIT);
 
-	if (!b->ended) {
-		n = recv(b->channel, &m, sizeof(m), MSG_DONTWAIT);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return ERR_AGAIN;
-		b->ended = true;
-		b->status = n == sizeof(m) && m.kind == KEEPER_ENDED ? m.value : 128 + SIGKILL;
-		b->cpu_ms = m.cpu_ms;
-	}
-	*status = b->status;
-	return OK;
+	if (b->ended || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return BOX_NOTHING;
+	m.text[sizeof(m.text) - 1] = '\0';
+	snprintf(b->text, sizeof(b->text), "%s", m.text);
+	if (n == sizeof(m) && m.kind == KEEPER_READY)
+		return BOX_READY;
+	b->ended = true;
+	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED ? m.value : 128 + SIGKILL;
+	b->cpu_ms = m.cpu_ms;
+	return n == sizeof(m) && m.kind == KEEPER_FAILED ? BOX_FAILED : BOX_ENDED;
+}
+
+const char *box_text(const struct box *b)
+{
+	return b->text;
+}
+
+int box_status(const struct box *b)
+{
+	return b->status;
+}
+
+uint64_t box_cpu_ms(const struct box *b)
+{
+	return b->cpu_ms;
 }
 
 void box_signal(struct box *b, int sig)
@@ -319,29 +318,16 @@ void box_signal(struct box *b, int sig)
 		(void)!tell(b, KEEPER_SIGNAL, sig);
 }
 
-const char *box_isolation(const struct box *b)
+/* The end of what we say is what the keeper waits for. */
+void box_end(struct box *b)
 {
-	return b->isolation;
-}
-
-const char *box_limits(const struct box *b)
-{
-	return b->limits;
-}
-
-uint64_t box_cpu_ms(const struct box *b)
-{
-	return b->cpu_ms;
+	shutdown(b->channel, SHUT_WR);
 }
 
 void box_free(struct box *b)
 {
 	if (!b)
 		return;
-	/* The end of the channel is what the keeper waits for. */
-	if (b->channel >= 0)
-		close(b->channel);
-	while (b->keeper > 0 && waitpid(b->keeper, NULL, 0) < 0 && errno == EINTR)
-		;
+	close(b->channel);
 	free(b);
 }

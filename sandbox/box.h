@@ -1,19 +1,19 @@
 /* sandbox/box.h - a container on a prepared wire, through an OCI runtime
  *
- * box_prepare() forks the keeper, a child that makes the read-only root (of a given folder, or of
- * the host's /usr), the lock-down of the OCI config, the CA in the places where a box looks for it,
- * and a writable workspace. After box_start() the keeper runs runc or crun, waits, tells how it
- * ended, and, when its parent is gone by whatever way, kills what is left and removes every trace.
- * All that needs privileges happens in box_prepare() or in the keeper: afterwards the caller may
- * confine itself.
+ * Two sides. Who has the powers (the launcher) makes a box: box_make() forks the keeper, which makes
+ * the read-only root (of a given folder, or of the host's /usr), the lock-down of the OCI config,
+ * the CA in the places where a box looks for it, and a writable workspace. Who directs it (the
+ * supervisor) is given the keeper's channel: it hears when the box is ready, starts it, and hears
+ * how it ended. When that channel ends by whatever way, the keeper kills what is left and removes
+ * every trace.
  *
- * Ownership   struct box_spec is borrowed for the call of box_prepare(); its netns stays the
- *             caller's, the keeper has one of its own. The standard descriptors of the moment of
- *             box_prepare() are the command's. box_free() ends the keeper.
- * Blocking    box_prepare() does file work (tens of milliseconds), box_free() waits for the
- *             keeper's removal. The others do not block.
+ * Ownership   struct box_spec is borrowed for the call; its netns and standard descriptors stay the
+ *             caller's. box_take() takes the channel over. The keeper is box_make()'s caller's
+ *             child, to be waited for.
+ * Blocking    box_make(): for other boxes that are being made or removed, some milliseconds. The
+ *             director's calls do not block.
  * Failure     box_error() is one line for the operator: what is missing, what to install.
- * After confinement  send, recv, poll, close, wait4 on the keeper: nothing else.
+ * After confinement  the director's side: send, recv, shutdown, close.
  * Tests       tests/unit/sandbox/test_box.c, tests/e2e
  */
 #ifndef SANDBOX_BOX_H
@@ -41,27 +41,47 @@ struct box_spec {
 	uint32_t nameserver;		/* host order */
 	struct str ca_pem;		/* Exeat's certificate for this sandbox */
 	const char *const *environment;	/* NULL-ended "K=V", beside the usual ones; may be NULL */
+	int stdio[3];			/* the command's */
 	bool terminal;
 };
 
 /* "runc" or "crun" as found on PATH (static), or NULL. */
 const char *box_runtime(void);
-must_use enum err box_prepare(const struct box_spec *spec, struct box **out);
-/* The last failure of box_prepare() or box_start(). */
+
+/* ---- who makes it ---- */
+
+/* Starts to ask the runtime for its version, which takes as long as a start. */
+void box_ask_version(void);
+/* "container/runc 1.1.5" */
+#define BOX_ISOLATION_MAX 64
+must_use enum err box_make(const struct box_spec *spec, int *channel, char isolation[BOX_ISOLATION_MAX]);
+/* The last failure of box_make(). */
 const char *box_error(void);
-/* Starts the command. box_fd() becomes readable when it has ended. */
-must_use enum err box_start(struct box *b);
+
+/* ---- who directs it ---- */
+
+enum box_news {
+	BOX_NOTHING,
+	BOX_READY,	/* box_text(): its limits, "memory 1024 MiB, processes 1024, " */
+	BOX_FAILED,	/* box_text(): why; everything is removed */
+	BOX_ENDED,	/* box_status(), box_cpu_ms(); everything is removed */
+};
+
+struct box *box_take(int channel);
+/* Readable when there is news. */
 int box_fd(const struct box *b);
-/* ERR_AGAIN while it runs. *status as from a shell: exit code, or 128 + signal. */
-must_use enum err box_ended(struct box *b, int *status);
-void box_signal(struct box *b, int sig);
-/* "container/runc 1.1.5", for the log. */
-const char *box_isolation(const struct box *b);
-/* "memory 1024 MiB, processes 1024, ", for the log. */
-const char *box_limits(const struct box *b);
-/* Processor time of all that ran in it, once box_ended() has said how it ended; else 0. */
+/* The next news. BOX_FAILED and BOX_ENDED come once, and nothing after them. */
+enum box_news box_hear(struct box *b);
+const char *box_text(const struct box *b);
+/* As from a shell: exit code, or 128 + signal. */
+int box_status(const struct box *b);
+/* Processor time of all that ran in it. */
 uint64_t box_cpu_ms(const struct box *b);
-/* Kills what runs, removes what was made, waits for both. */
+/* Starts the command. */
+must_use enum err box_start(struct box *b);
+void box_signal(struct box *b, int sig);
+/* Has it killed and removed: news of the end follow. */
+void box_end(struct box *b);
 void box_free(struct box *b);
 
 #endif

@@ -40,11 +40,11 @@ struct channel {
 	int fd;
 	struct event *readable, *writable;
 	enum phase phase;
-	uint64_t seen;		/* bit per row: has come (for rows that may come once) */
+	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail, *last;
 	size_t queued, queued_fds;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
-	bool dead, busy, freed, gathers;
+	bool dead, busy, freed, paused, gathers;
 };
 
 enum err channel_pair(int fds[2])
@@ -147,6 +147,7 @@ static bool between(const struct message_row *row, enum role from, enum role to)
 static const char *objection(struct channel *c, const struct message_row *row, size_t n_fds)
 {
 	uint64_t bit;
+	size_t number;
 
 	if (!row)
 		return "unknown message";
@@ -156,10 +157,13 @@ static const char *objection(struct channel *c, const struct message_row *row, s
 		return "message in the wrong phase";
 	if (n_fds < row->fds_min || n_fds > row->fds_max)
 		return "wrong number of descriptors";
-	bit = UINT64_C(1) << ((size_t)(row - c->peer.table) & 63);
-	if (row->once && (c->seen & bit))
+	number = (size_t)(row - c->peer.table);
+	if (number >= MESSAGE_ROWS_MAX)
+		abort();
+	bit = UINT64_C(1) << (number & 63);
+	if (row->once && (c->seen[number / 64] & bit))
 		return "message repeated";
-	c->seen |= bit;
+	c->seen[number / 64] |= bit;
 	return NULL;
 }
 
@@ -183,8 +187,8 @@ static bool handle_one(struct channel *c, struct str *packet, int *fds, size_t n
 	if (!why && message_decode_next(row, packet, msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
 		why = "malformed message";
 	/* Whose descriptors they would be, nobody could say. */
-	if (!why && n_fds && packet->n)
-		why = "descriptors for several messages";
+	if (!why && packet->n && (n_fds || !c->gathers))
+		why = "malformed message";
 	if (why) {
 		channel_close_fds(fds, n_fds);
 		fail(c, why);
@@ -244,7 +248,7 @@ static void read_some(struct channel *c, unsigned most)
 	if (c->busy)
 		return;
 	c->busy = true;
-	while (most-- && !c->dead && !c->freed && read_one(c))
+	while (most-- && !c->dead && !c->freed && !c->paused && read_one(c))
 		;
 	c->busy = false;
 	if (c->freed)
@@ -261,6 +265,17 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 void channel_drain(struct channel *c)
 {
 	read_some(c, UINT32_MAX);
+}
+
+void channel_pause(struct channel *c, bool paused)
+{
+	c->paused = paused;
+	if (c->dead)
+		return;
+	if (paused)
+		event_del(c->readable);
+	else
+		event_add(c->readable, NULL);
 }
 
 /* ---- writing ---- */

@@ -536,6 +536,9 @@ static int keeper_main(const struct keeper_job *job)
 	char text[KEEPER_TEXT_MAX];
 	int status = -1;
 
+	for (int fd = 0; fd < 3; fd++)
+		if (job->spec->stdio[fd] != fd && dup2(job->spec->stdio[fd], fd) < 0)
+			return STATUS_NOT_STARTED;
 	close_others(fds, 3);
 	k.channel = fds[0];
 	k.netns = fds[1];	/* and fds[2] holds the lock */

@@ -60,6 +60,11 @@ uint32_t lease_refusal_address(const struct addr_range *pool)
 	return addr_to_v4(&pool->net) + 1;
 }
 
+uint32_t lease_address(const struct addr_range *pool, size_t i)
+{
+	return addr_to_v4(&pool->net) + FIRST_LEASE + (uint32_t)i;
+}
+
 /* How many leases fit: all of the pool but its first two addresses and its last. */
 static uint32_t capacity_of(const struct addr_range *pool)
 {
@@ -82,7 +87,7 @@ static enum err table_new(const struct addr_range *pool, struct lease_table **ou
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return ERR_NOMEM;
-	t->first = addr_to_v4(&pool->net) + FIRST_LEASE;
+	t->first = lease_address(pool, 0);
 	t->capacity = capacity;
 	*out = t;
 	return OK;

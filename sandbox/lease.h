@@ -28,6 +28,8 @@ must_use enum err lease_table_map(int fd_ro, const struct addr_range *pool,
 				  struct lease_table **out);
 void lease_table_free(struct lease_table *t);
 
+/* Of row @i. */
+uint32_t lease_address(const struct addr_range *pool, size_t i);
 /* The address of the pool that belongs to nobody: what refused names are answered with. */
 uint32_t lease_refusal_address(const struct addr_range *pool);
 /* Finds or makes the lease of a name. Writer only. */

@@ -25,6 +25,7 @@
 #define MESSAGE_FDS_MAX 40
 #define MESSAGE_LIST_MAX 256
 #define MESSAGE_FIELDS_MAX 16
+#define MESSAGE_ROWS_MAX 128	/* of a table */
 #define ROLE_ANY ROLE_COUNT	/* in a row: whichever role the channel's end belongs to */
 
 enum field_kind {

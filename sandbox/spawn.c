@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,10 +84,9 @@ static bool arrange_descriptors(int channel, int report)
 	       close_range(REPORT_FD + 1, UINT_MAX, 0) == 0;
 }
 
-static _Noreturn void child(const char *path, int channel, int report, pid_t parent)
+static _Noreturn void child(const char *path, char *name, int channel, int report, pid_t parent)
 {
-	const char *base = strrchr(path, '/');
-	char *argv[] = { (char *)(uintptr_t)(base ? base + 1 : path), NULL };
+	char *argv[] = { name, NULL };
 	char *environment[] = { NULL };
 	int code;
 
@@ -117,35 +118,48 @@ static int await_exec(int report)
 	return n == sizeof(code) && code ? code : EPROTO;
 }
 
-enum err spawn_role(const char *dir, enum role role, int *channel_fd, pid_t *pid)
+/* The C library has no function for CLONE_PARENT. */
+pid_t spawn_fork_sibling(void)
 {
-	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/exeat-%s", dir, role_name(role));
+	return (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, 0);
+}
+
+/* Whose program a role runs, where it is not its own. */
+static const enum role program_of[ROLE_COUNT] = { [ROLE_NURSERY] = ROLE_WORKER };
+
+enum err spawn_role(const char *dir, enum role role, enum spawn_as as, int *channel_fd, pid_t *pid)
+{
+	char path[PATH_MAX], name[32];
+	enum role program = program_of[role] ? program_of[role] : role;
+	int n = snprintf(path, sizeof(path), "%s/exeat-%s", dir, role_name(program));
 	int channel[2] = { -1, -1 }, report[2] = { -1, -1 };
-	pid_t parent = getpid(), born = -1;
+	pid_t parent = as == SPAWN_SIBLING ? getppid() : getpid(), born = -1;
 	enum err e = ERR_SYSTEM;
 	int code = 0;
 
+	*pid = 0;
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return ERR_LIMIT;
+	snprintf(name, sizeof(name), "exeat-%s", role_name(role));
 	if (channel_pair(channel) != OK || pipe2(report, O_CLOEXEC) < 0)
 		goto out;
-	born = fork();
+	born = as == SPAWN_SIBLING ? spawn_fork_sibling() : fork();
 	if (born < 0)
 		goto out;
 	if (born == 0)
-		child(path, channel[1], report[1], parent);
+		child(path, name, channel[1], report[1], parent);
 	close(report[1]);
 	report[1] = -1;
+	*pid = born;
 	code = await_exec(report[0]);
 	if (code) {
-		waitpid(born, NULL, 0);
+		if (as == SPAWN_CHILD)
+			waitpid(born, NULL, 0);
 		errno = code;
 		goto out;
 	}
 	*channel_fd = channel[0];
 	channel[0] = -1;
-	*pid = born;
 	e = OK;
 out:
 	code = errno;

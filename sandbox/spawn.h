@@ -20,6 +20,13 @@
 /* The folder that holds "exeat-worker" and its kin: next to the running program, or libexec/exeat
  * beside its bin. */
 must_use enum err spawn_find_programs(char *dir, size_t n);
-must_use enum err spawn_role(const char *dir, enum role role, int *channel_fd, pid_t *pid);
+enum spawn_as { SPAWN_CHILD, SPAWN_SIBLING };
+/* It is called "exeat-ROLE", whichever program it runs: a nursery's is the worker's. A sibling is a
+ * child of our parent: that one waits for it, and takes it along when it dies. *pid is set for one
+ * that failed, too (or 0): its parent has to wait for it. */
+must_use enum err spawn_role(const char *dir, enum role role, enum spawn_as as, int *channel_fd,
+			     pid_t *pid);
+/* As fork(), for a single-threaded process, but the child is our parent's. */
+pid_t spawn_fork_sibling(void);
 
 #endif

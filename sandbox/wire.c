@@ -52,6 +52,9 @@ struct wire_gateway {
 struct wire_admitted {
 	size_t n, cap;
 	struct rules_pair *pairs;
+	/* Between wire_admit_anew() and wire_admit_done(): what was admitted before, sorted. */
+	size_t n_before;
+	struct rules_pair *before;
 };
 
 static enum err failed(struct wire_error *why, const char *what)
@@ -259,6 +262,22 @@ out:
 	return e;
 }
 
+enum err wire_gateway_rejoin(struct wire_gateway *g, struct wire_error *why)
+{
+	enum err e = enter(g->netns, why);
+
+	if (e != OK)
+		return e;
+	netlink_close(g->route);
+	netlink_close(g->nft);
+	g->route = g->nft = NULL;
+	if (netlink_open(NETLINK_ROUTE, &g->route) != OK ||
+	    netlink_open(NETLINK_NETFILTER, &g->nft) != OK)
+		e = failed(why, "netlink sockets");
+	go_home(g);
+	return e;
+}
+
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -284,14 +303,40 @@ int wire_gateway_netns(const struct wire_gateway *g)
 
 /* ---- a box ---- */
 
-static enum err make_box_netns(struct wire_gateway *g, struct wire_box *b, struct netlink **route,
-			       struct wire_error *why)
+/* In the namespace that the thread is in. */
+static enum err only_loopback(struct wire_error *why)
 {
-	enum err e = make_netns(g, &b->netns, why);
+	struct if_nameindex *all = if_nameindex();
+	bool other = false;
+
+	if (!all)
+		return failed(why, "interfaces of the namespace");
+	for (const struct if_nameindex *i = all; i->if_index != 0; i++)
+		other = other || strcmp(i->if_name, "lo") != 0;
+	if_freenameindex(all);
+	if (!other)
+		return OK;
+	errno = EEXIST;
+	return failed(why, "the namespace has an interface beside loopback");
+}
+
+static enum err enter_given(int netns, struct wire_box *b, struct wire_error *why)
+{
+	b->netns = fcntl(netns, F_DUPFD_CLOEXEC, 0);
+	return b->netns < 0 ? failed(why, "network namespace") : enter(b->netns, why);
+}
+
+static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_box *b,
+			       struct netlink **route, struct wire_error *why)
+{
+	enum err e = given < 0 ? make_netns(g, &b->netns, why) : enter_given(given, b, why);
 
 	if (e != OK)
 		return e;
-	e = set_sysctls(box_sysctls, why);
+	if (given >= 0)
+		e = only_loopback(why);
+	if (e == OK)
+		e = set_sysctls(box_sysctls, why);
 	if (e == OK && netlink_open(NETLINK_ROUTE, route) != OK)
 		e = failed(why, "box: rtnetlink socket");
 	go_home(g);
@@ -448,8 +493,14 @@ static enum err number_box(uint32_t index, const struct addr_range *pool, struct
 	return OK;
 }
 
+enum err wire_box_adopt(struct wire_box *b)
+{
+	b->admitted = calloc(1, sizeof(*b->admitted));
+	return b->admitted ? OK : ERR_NOMEM;
+}
+
 enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
-		       struct wire_box *out, struct wire_error *why)
+		       int netns, struct wire_box *out, struct wire_error *why)
 {
 	struct wire_box b = {
 		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
@@ -460,10 +511,10 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 
 	if (e != OK)
 		return e;
-	b.admitted = calloc(1, sizeof(*b.admitted));
-	if (!b.admitted)
-		return ERR_NOMEM;
-	e = make_box_netns(g, &b, &box_route, why);
+	e = wire_box_adopt(&b);
+	if (e != OK)
+		return e;
+	e = make_box_netns(g, netns, &b, &box_route, why);
 	if (e == OK)
 		e = lay_veth(g, &b, box_route, why);
 	if (e == OK)
@@ -527,24 +578,37 @@ void wire_box_release(struct wire_box *b)
 	close_fd(&b->dns_tcp);
 	close_fd(&b->nflog);
 	close_fd(&b->netns);
-	if (b->admitted)
+	if (b->admitted) {
 		free(b->admitted->pairs);
+		free(b->admitted->before);
+	}
 	free(b->admitted);
 	b->admitted = NULL;
 }
 
-/* A number may be used again: nothing of what this box was admitted to may be left for the next. */
+static enum err withdraw(struct wire_gateway *g, const struct wire_box *b,
+			 const struct rules_pair *pairs, size_t n, struct wire_error *why)
+{
+	enum err e = OK;
+
+	for (size_t i = 0; i < n && e == OK; i += RULES_PORTS_MAX) {
+		size_t some = n - i < RULES_PORTS_MAX ? n - i : RULES_PORTS_MAX;
+
+		e = rules_withdraw(g->nft, b->ifname, pairs + i, some, why);
+	}
+	return e;
+}
+
+/* A number may be used again: nothing of what this box was admitted to may be left for the next.
+ * Fails only where somebody else has taken the table away. */
 static void withdraw_all(struct wire_gateway *g, struct wire_box *b)
 {
-	struct wire_admitted *a = b->admitted;
 	struct wire_error ignored;
 
-	for (size_t i = 0; a && i < a->n; i += RULES_PORTS_MAX) {
-		size_t some = a->n - i < RULES_PORTS_MAX ? a->n - i : RULES_PORTS_MAX;
-
-		/* Fails only where somebody else has taken the table away. */
-		(void)!rules_withdraw(g->nft, b->ifname, a->pairs + i, some, &ignored);
-	}
+	if (!b->admitted)
+		return;
+	(void)!withdraw(g, b, b->admitted->pairs, b->admitted->n, &ignored);
+	(void)!withdraw(g, b, b->admitted->before, b->admitted->n_before, &ignored);
 }
 
 void wire_box_close(struct wire_gateway *g, struct wire_box *b)
@@ -590,11 +654,45 @@ static bool is_admitted(const struct wire_admitted *a, uint32_t address, uint16_
 	return false;
 }
 
+static int compare(const void *a, const void *b)
+{
+	const struct rules_pair *x = a, *y = b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return (x->port > y->port) - (x->port < y->port);
+}
+
+static bool was_admitted(const struct wire_admitted *a, const struct rules_pair *p)
+{
+	return a->before && bsearch(p, a->before, a->n_before, sizeof(*p), compare);
+}
+
+/* Puts what is new of it at the end of the list, first what the kernel does not have yet: so many
+ * are returned. */
+static size_t list(struct wire_admitted *a, uint32_t address, const uint16_t *ports, size_t n)
+{
+	size_t unknown = a->n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct rules_pair p = { .address = address, .port = ports[i] };
+
+		if (is_admitted(a, address, ports[i]))
+			continue;
+		a->pairs[a->n++] = p;
+		if (!was_admitted(a, &p)) {
+			a->pairs[a->n - 1] = a->pairs[unknown];
+			a->pairs[unknown++] = p;
+		}
+	}
+	return unknown;
+}
+
 enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t address,
 		    const uint16_t *ports, size_t n, struct wire_error *why)
 {
 	struct wire_admitted *a = b->admitted;
-	size_t before = a->n;
+	size_t before = a->n, unknown;
 	enum err e;
 
 	*why = (struct wire_error){ .what = "admitted addresses", .code = ENOSPC };
@@ -603,14 +701,42 @@ enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t a
 	e = remember(a, n);
 	if (e != OK)
 		return e;
-	for (size_t i = 0; i < n; i++)
-		if (!is_admitted(a, address, ports[i]))
-			a->pairs[a->n++] =
-				(struct rules_pair){ .address = address, .port = ports[i] };
-	if (a->n == before)
+	unknown = list(a, address, ports, n);
+	if (unknown == before)
 		return OK;
-	e = rules_admit(g->nft, b->ifname, a->pairs + before, a->n - before, why);
+	e = rules_admit(g->nft, b->ifname, a->pairs + before, unknown - before, why);
 	if (e != OK)
 		a->n = before;
+	return e;
+}
+
+void wire_admit_anew(struct wire_box *b)
+{
+	struct wire_admitted *a = b->admitted;
+
+	free(a->before);
+	a->before = a->pairs;
+	a->n_before = a->n;
+	a->pairs = NULL;
+	a->n = a->cap = 0;
+	if (a->n_before)
+		qsort(a->before, a->n_before, sizeof(*a->before), compare);
+}
+
+enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b, struct wire_error *why)
+{
+	struct wire_admitted *a = b->admitted;
+	size_t gone = 0;
+	enum err e;
+
+	if (a->n)
+		qsort(a->pairs, a->n, sizeof(*a->pairs), compare);
+	for (size_t i = 0; i < a->n_before; i++)
+		if (!a->n || !bsearch(&a->before[i], a->pairs, a->n, sizeof(*a->pairs), compare))
+			a->before[gone++] = a->before[i];
+	e = withdraw(g, b, a->before, gone, why);
+	free(a->before);
+	a->before = NULL;
+	a->n_before = 0;
 	return e;
 }

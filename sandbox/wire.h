@@ -54,10 +54,18 @@ must_use enum err wire_gateway_open(struct wire_gateway **out, struct wire_error
 void wire_gateway_close(struct wire_gateway *g);
 int wire_gateway_netns(const struct wire_gateway *g);
 
-/* @link_pool gives the /30 number @index. */
+/* For a child of who opened it: netlink sockets of its own, since answers on a shared one would go
+ * to either. */
+must_use enum err wire_gateway_rejoin(struct wire_gateway *g, struct wire_error *why);
+
+/* @link_pool gives the /30 number @index. @netns: a namespace that is there, to attach to, borrowed;
+ * -1: one is made. One that has any interface but loopback is refused (EEXIST): it has another way
+ * out. */
 must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index,
-				const struct addr_range *link_pool, struct wire_box *out,
-				struct wire_error *why);
+				const struct addr_range *link_pool, int netns,
+				struct wire_box *out, struct wire_error *why);
+/* For who has not opened it but was given its descriptors and numbers: it can admit now. */
+must_use enum err wire_box_adopt(struct wire_box *b);
 /* Bytes that the box has sent and was sent, as the kernel has counted them on its wire. */
 must_use enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64_t *up,
 				 uint64_t *down, struct wire_error *why);
@@ -71,5 +79,10 @@ void wire_box_release(struct wire_box *b);
  * returns. Elements that are there already are no error. */
 must_use enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t address,
 			     const uint16_t *ports, size_t n, struct wire_error *why);
+/* Between the two, wire_admit() says all that is admitted from then on: what it does not say again
+ * is withdrawn at the end, what it says again is admitted all the time. */
+void wire_admit_anew(struct wire_box *b);
+must_use enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b,
+				  struct wire_error *why);
 
 #endif

@@ -7,11 +7,13 @@ import struct
 import sys
 import time
 
-READY, SANDBOX, SANDBOX_CA = 6, 7, 8
+from messages import NUMBER as N
+
+READY, SANDBOX, SANDBOX_CA = (N[m] for m in ("READY", "SANDBOX", "SANDBOX_CA"))
 
 
 def ca(number, pem):
-    return struct.pack("<HI", SANDBOX_CA, number) + struct.pack("<I", len(pem)) + pem
+    return struct.pack("<HI", SANDBOX_CA, number) + struct.pack("<I", len(pem)) + pem + struct.pack("<I", 0)
 
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

@@ -1,15 +1,22 @@
 #!/usr/bin/python3
-"""A worker that was taken over: it stands where exeat-worker does, and says what the file "attack" beside it
-has: a line "target attack"."""
+"""A worker that was taken over: it stands where exeat-worker does, as the nursery first, and the workers forked
+from it say what the file "attack" beside it has: a line "target attack"."""
 
 import array
+import ctypes
 import os
+import signal
 import socket
 import struct
 import sys
 import time
 
-READY, SANDBOX_CA, LEASE, RESOLVE, DIAL, HANGUP, PUBKEY, LEAF, GRANT, TICKET = 6, 8, 16, 18, 20, 22, 23, 24, 26, 28
+from messages import NUMBER as N
+
+HERE = os.path.dirname(os.path.abspath(sys.argv[0]))
+READY, LEASE, RESOLVE, DIAL, LEAF, GRANT = (N[m] for m in ("READY", "LEASE", "RESOLVE", "DIAL", "LEAF", "GRANT"))
+WRONG_DIRECTION = struct.pack("<HQ", N["TICKET_END"], 7)
+CLONE_PARENT = 0x8000
 supervisor = socket.socket(fileno=3)
 
 
@@ -37,12 +44,36 @@ def grant(number, ticket=1):
     return struct.pack("<HIQB", GRANT, number, ticket, 0) + text(b"GET") + text(b"/")
 
 
-def start():
+def receive():
+    """A packet of the supervisor's, and the descriptors that it brought."""
     fds = array.array("i")
-    _, control, _, _ = supervisor.recvmsg(70000, socket.CMSG_SPACE(40 * 4))
+    packet, control, _, _ = supervisor.recvmsg(70000, socket.CMSG_SPACE(40 * 4))
     for _, _, data in control:
         fds.frombytes(data[:len(data) - len(data) % 4])
-    for fd in (3, fds[8], fds[9]):
+    return packet, list(fds)
+
+
+def nursery():
+    """Comes back in each worker that is launched, with its own channel to the supervisor."""
+    receive()
+    supervisor.send(struct.pack("<HB", READY, 0))
+    while True:
+        packet, _ = receive()
+        if len(packet) < 2:
+            sys.exit(0)
+        theirs, mine = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = ctypes.CDLL(None).syscall(56, CLONE_PARENT | signal.SIGCHLD, None, None, None, None)
+        if pid == 0:
+            return mine
+        supervisor.sendmsg([struct.pack("<HIII", N["LAUNCHED"], *struct.unpack_from("<I", packet, 2), pid, 0)],
+                           [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), os.pidfd_open(pid)]))])
+        theirs.close()
+        mine.close()
+
+
+def start():
+    _, fds = receive()
+    for fd in (supervisor.fileno(), fds[8], fds[9]):
         os.set_blocking(fd, True)
     return socket.socket(fileno=fds[8]), socket.socket(fileno=fds[9])
 
@@ -65,7 +96,7 @@ def attack(what, to, one):
     if what == "unknown":
         to.send(struct.pack("<H", 999))
     elif what == "direction":
-        to.send(struct.pack("<HQ", 29, 7))
+        to.send(WRONG_DIRECTION)
     elif what == "cut-short":
         to.send(one(1)[:-3])
     elif what == "too-much":
@@ -99,7 +130,10 @@ def attack(what, to, one):
 
 
 def main():
-    with open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "attack"), encoding="utf-8") as f:
+    global supervisor
+    os.set_blocking(3, True)
+    supervisor = nursery()
+    with open(os.path.join(HERE, "attack"), encoding="utf-8") as f:
         target, what = f.read().split()
     dialer, broker = start()
     to = {"supervisor": supervisor, "dialer": dialer, "broker": broker}[target]

@@ -28,6 +28,7 @@ def _programs(bed, fake, target, what):
                 subprocess.run(["cp", path, folder], check=True)
         subprocess.run(["cp", os.path.join(HERE, f"fake_{fake}.py"), folder / f"exeat-{fake}"], check=True)
         os.chmod(folder / f"exeat-{fake}", 0o755)
+        subprocess.run(["cp", f"{HERE}/messages.py", f"{HERE}/../../proxy/messages.h", folder], check=True)
     (folder / "attack").write_text(f"{target} {what}\n", encoding="utf-8")
     return str(folder / "exeat")
 

@@ -196,8 +196,8 @@ def a_machine_that_lacks_something_is_told_in_one_line(bed):
         done = subprocess.run([f"{folder}/exeat", "run", "--policy", policy, "--log", bed.path("lacks.jsonl"), "--", "true"],
                               capture_output=True, text=True, check=False)
         lines = set(done.stderr.splitlines())   # of both recorders the same
-        b.check(done.returncode == own and len(lines) == 1 and f"the {'reader ended' if role == 'reader' else role + ' is gone'}"
-                in lines.pop(), f"one line where exeat-{role} ends at once", done.stderr)
+        gone = {"reader": "reader ended", "worker": "nursery is gone"}.get(role, f"{role} is gone")
+        b.check(done.returncode == own and len(lines) == 1 and f"the {gone}" in lines.pop(), f"one line where exeat-{role} ends at once", done.stderr)
 
 
 def a_policy_that_does_not_load_is_on_record(bed):

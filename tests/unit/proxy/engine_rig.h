@@ -527,6 +527,7 @@ HELPER void rig_leases(struct rig *r)
 
 HELPER void rig_open_with(struct rig *r, const struct rig_rule *rules, size_t n, bool explain)
 {
+	struct tls_trust *made;
 	const char *why = "";
 	struct str trust;
 	int listener;
@@ -555,8 +556,11 @@ HELPER void rig_open_with(struct rig *r, const struct rig_rule *rules, size_t n,
 	r->w.dialer = open_pair(r, ROLE_DIALER, &r->dialer, on_dialer);
 	r->w.broker = open_pair(r, ROLE_BROKER, &r->broker, on_broker);
 	r->w.asks = asks_new(&r->w);
-	r->w.connections = connections_new(&r->w, listener, false, &(struct str_list){ &trust, 1 }, &why);
-	assert_string_equal(r->w.connections ? "" : why, "");
+	made = tls_trust_new(false, &(struct str_list){ &trust, 1 }, &why);
+	assert_string_equal(made ? "" : why, "");
+	assert_true(tls_trust_make_key(made));
+	r->w.connections = connections_new(&r->w, listener, made);
+	assert_non_null(r->w.connections);
 	r->client_ctx = client_context(r);
 	origin_certificate(r, "api.test");
 }

@@ -90,7 +90,7 @@ static void start(struct fixture *f)
 	struct msg_recorder_start msg = { .path = str_of(f->path) };
 	int fd;
 
-	assert_int_equal(spawn_role(f->programs, ROLE_RECORDER, &fd, &f->pid), OK);
+	assert_int_equal(spawn_role(f->programs, ROLE_RECORDER, SPAWN_CHILD, &fd, &f->pid), OK);
 	f->c = channel_new(f->base, fd, &peer);
 	assert_non_null(f->c);
 	assert_int_equal(channel_send(f->c, MSG_RECORDER_START, &msg, &f->log, 1), OK);

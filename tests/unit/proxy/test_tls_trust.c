@@ -29,6 +29,7 @@ static void trust_with_the_systems_store_has_a_key_of_its_own(void **state)
 
 	(void)state;
 	assert_non_null(t);
+	assert_true(tls_trust_make_key(t));
 	spki = tls_trust_public_key(t);
 	der = (const unsigned char *)spki.p;
 	key = d2i_PUBKEY(NULL, &der, (long)spki.n);

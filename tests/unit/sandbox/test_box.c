@@ -45,17 +45,57 @@ static struct box_spec spec_of(char *const *command)
 
 	snprintf(run_id, sizeof(run_id), "test-%d-%u", (int)getpid(), count++);
 	return (struct box_spec){ .id = run_id, .init = init_path, .command = command, .netns = netns,
-				  .nameserver = 0x64400001, .ca_pem = STR(CA) };
+				  .nameserver = 0x64400001, .ca_pem = STR(CA), .stdio = { 0, 1, 2 } };
+}
+
+static char isolation[BOX_ISOLATION_MAX];
+static pid_t server;		/* a child that a case waits for itself */
+static char failure[256];	/* of the last prepare() */
+
+static enum box_news await_news(struct box *b)
+{
+	struct pollfd p = { .fd = box_fd(b), .events = POLLIN };
+
+	return poll(&p, 1, WAIT_MS) == 1 ? box_hear(b) : BOX_NOTHING;
 }
 
 static int await_end(struct box *b)
 {
-	struct pollfd p = { .fd = box_fd(b), .events = POLLIN };
-	int status = -1;
+	assert_int_equal(await_news(b), BOX_ENDED);
+	return box_status(b);
+}
 
-	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-	assert_int_equal(box_ended(b, &status), OK);
-	return status;
+/* Whatever it has told already: until all is removed. */
+static void remove_box(struct box *b)
+{
+	struct pollfd p = { .fd = box_fd(b), .events = POLLIN };
+	siginfo_t ended = { .si_pid = 0 };
+	char news[1024];
+
+	box_end(b);
+	while (poll(&p, 1, WAIT_MS) == 1 && recv(p.fd, news, sizeof(news), 0) > 0)
+		;
+	box_free(b);
+	while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid > 0 &&
+	       ended.si_pid != server)
+		(void)waitpid(ended.si_pid, NULL, 0);
+}
+
+/* Makes a box and waits until it is ready. */
+static enum err prepare(const struct box_spec *spec, struct box **out)
+{
+	int channel;
+	enum err e = box_make(spec, &channel, isolation);
+
+	snprintf(failure, sizeof(failure), "%s", e ? box_error() : "");
+	if (e)
+		return e;
+	*out = box_take(channel);
+	if (await_news(*out) == BOX_READY)
+		return OK;
+	snprintf(failure, sizeof(failure), "%s", box_text(*out));
+	remove_box(*out);
+	return ERR_SYSTEM;
 }
 
 static bool is_left(const char *id)
@@ -90,16 +130,16 @@ static void run_spec(const struct box_spec *spec, const char *input, struct outc
 	dup2(fileno(in), 0);
 	dup2(fileno(out), 1);
 	dup2(fileno(out), 2);
-	e = box_prepare(spec, &b);
+	e = prepare(spec, &b);
 	for (int fd = 0; fd < 3; fd++) {
 		dup2(saved[fd], fd);
 		close(saved[fd]);
 	}
 	if (e != OK)
-		fail_msg("%s", box_error());
+		fail_msg("%s", failure);
 	assert_int_equal(box_start(b), OK);
 	o->status = await_end(b);
-	box_free(b);
+	remove_box(b);
 	rewind(out);
 	n = fread(o->out, 1, sizeof(o->out) - 1, out);
 	o->out[n] = '\0';
@@ -181,8 +221,8 @@ static struct box *start_talking(const char *script, int *out)
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 	dup2(p[1], 1);
 	close(p[1]);
-	if (box_prepare(&spec, &b) != OK)
-		fail_msg("%s", box_error());
+	if (prepare(&spec, &b) != OK)
+		fail_msg("%s", failure);
 	dup2(saved, 1);
 	close(saved);
 	assert_int_equal(box_start(b), OK);
@@ -201,7 +241,7 @@ static void pipe_can_be_opened_again_by_its_name(void **state)
 	(void)state;
 	assert_int_equal(await_end(b), 0);
 	assert_int_equal(read(out, &byte, 1), 0);
-	box_free(b);
+	remove_box(b);
 	close(out);
 }
 
@@ -217,7 +257,7 @@ static void signals_reach_the_command(void **state)
 
 		box_signal(b, sent[i]);
 		assert_int_equal(await_end(b), 40);
-		box_free(b);
+		remove_box(b);
 		close(out);
 	}
 }
@@ -230,7 +270,7 @@ static void kill_cannot_be_caught(void **state)
 	(void)state;
 	box_signal(b, SIGKILL);
 	assert_int_equal(await_end(b), 128 + SIGKILL);
-	box_free(b);
+	remove_box(b);
 	close(out);
 }
 
@@ -241,7 +281,7 @@ static void box_that_runs_is_ended_by_box_free(void **state)
 	struct box *b = start_talking("echo ready; exec sleep 1000", &out);
 
 	(void)state;
-	box_free(b);
+	remove_box(b);
 	assert_int_equal(read(out, &byte, 1), 0);
 	close(out);
 	assert_false(is_left(run_id));
@@ -254,9 +294,9 @@ static void box_that_was_never_started_leaves_nothing(void **state)
 	struct box *b;
 
 	(void)state;
-	assert_int_equal(box_prepare(&spec, &b), OK);
+	assert_int_equal(prepare(&spec, &b), OK);
 	assert_true(is_left(spec.id));
-	box_free(b);
+	remove_box(b);
 	assert_false(is_left(spec.id));
 }
 
@@ -291,7 +331,7 @@ static void parent_killed_takes_the_box_with_it(void **state)
 
 		spec.id = id;
 		dup2(out[1], 1);
-		if (box_prepare(&spec, &b) == OK && box_start(b) == OK)
+		if (prepare(&spec, &b) == OK && box_start(b) == OK)
 			(void)await_end(b);
 		_exit(1);
 	}
@@ -332,7 +372,7 @@ static void keeper_killed_ends_the_box_and_the_next_run_removes_the_rest(void **
 	close(out);
 	status = await_end(b);
 	assert_int_equal(status, 128 + SIGKILL);
-	box_free(b);
+	remove_box(b);
 	run_shell("true", &o);
 	assert_int_equal(o.status, 0);
 	assert_false(is_left(id));
@@ -429,10 +469,10 @@ static void isolation_names_the_runtime_and_its_version(void **state)
 	struct box *b;
 
 	(void)state;
-	assert_int_equal(box_prepare(&spec, &b), OK);
-	assert_memory_equal(box_isolation(b), "container/", 10);
-	assert_non_null(strpbrk(box_isolation(b), "0123456789"));
-	box_free(b);
+	assert_int_equal(prepare(&spec, &b), OK);
+	assert_memory_equal(isolation, "container/", 10);
+	assert_non_null(strpbrk(isolation, "0123456789"));
+	remove_box(b);
 }
 
 static void resolver_is_the_gateway(void **state)
@@ -483,12 +523,11 @@ static void box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest(void 
 	struct outcome o;
 	uint16_t port = 80;
 	int status;
-	pid_t server;
 
 	(void)state;
 	assert_true(addr_range_parse(STR("100.64.0.0/24"), &pool));
 	assert_int_equal(wire_gateway_open(&g, &why), OK);
-	assert_int_equal(wire_box_open(g, 0, &pool, &w, &why), OK);
+	assert_int_equal(wire_box_open(g, 0, &pool, -1, &w, &why), OK);
 	assert_int_equal(wire_admit(g, &w, 0xc6120007u, &port, 1, &why), OK);
 	spec.netns = w.netns;
 	server = serve_once(w.tproxy);
@@ -556,8 +595,8 @@ static void workspace_that_is_not_there_is_told(void **state)
 
 	(void)state;
 	spec.workspace = "/nonexistent/workspace";
-	assert_int_equal(box_prepare(&spec, &b), ERR_SYSTEM);
-	assert_non_null(strstr(box_error(), "workspace: no such folder"));
+	assert_int_equal(prepare(&spec, &b), ERR_SYSTEM);
+	assert_non_null(strstr(failure, "workspace: no such folder"));
 	assert_false(is_left(spec.id));
 }
 
@@ -606,7 +645,7 @@ static void name_that_is_a_path_is_refused(void **state)
 
 	(void)state;
 	spec.id = "../x";
-	assert_int_equal(box_prepare(&spec, &b), ERR_SYNTAX);
+	assert_int_equal(prepare(&spec, &b), ERR_SYNTAX);
 }
 
 static void who_is_not_root_is_told_what_to_do(void **state)
@@ -620,9 +659,9 @@ static void who_is_not_root_is_told_what_to_do(void **state)
 		struct box_spec spec = spec_of(command);
 		struct box *b;
 
-		if (setuid(65534) < 0 || box_prepare(&spec, &b) != ERR_DENIED)
+		if (setuid(65534) < 0 || prepare(&spec, &b) != ERR_DENIED)
 			_exit(1);
-		_exit(strstr(box_error(), "root") ? 0 : 2);
+		_exit(strstr(failure, "root") ? 0 : 2);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(WEXITSTATUS(status), 0);

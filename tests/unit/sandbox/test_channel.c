@@ -468,6 +468,74 @@ static void a_handler_of_a_secret_may_free_the_channel(void **state)
 	assert_null(f->sup.c);
 }
 
+/* Pauses as soon as one has come. */
+static void on_message_pause(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	struct end *e = arg;
+
+	on_message(arg, type, msg, fds, n_fds);
+	channel_pause(e->c, true);
+}
+
+static void a_paused_channel_hears_nothing_until_it_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	channel_pause(f->sup.c, true);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(send_text(f->work.c, PLAIN, "waits"), OK);
+	turn(f);
+	channel_drain(f->sup.c);
+	assert_int_equal(f->sup.messages, 0);
+	channel_pause(f->sup.c, false);
+	turn(f);
+	assert_int_equal(f->sup.messages, 3);
+}
+
+static void a_handler_may_pause_its_channel_between_two_packets(void **state)
+{
+	struct fixture *f = *state;
+	struct channel_peer peer = { .self = ROLE_SUPERVISOR, .other = ROLE_WORKER, .table = table,
+				     .on_message = on_message_pause, .on_closed = on_closed, .arg = &f->sup };
+	int fds[2];
+
+	assert_int_equal(channel_pair(fds), OK);
+	channel_free(f->sup.c);
+	channel_free(f->work.c);
+	f->sup.c = channel_new(f->base, fds[0], &peer);
+	channel_set_phase(f->sup.c, PHASE_RUN);
+	f->work.c = make(f, fds[1], ROLE_WORKER, ROLE_SUPERVISOR, &f->work);
+	assert_int_equal(send_text(f->work.c, PLAIN, "one"), OK);
+	assert_int_equal(send_text(f->work.c, PLAIN, "two"), OK);
+	turn(f);
+	assert_int_equal(f->sup.messages, 1);
+	channel_pause(f->sup.c, false);
+	turn(f);
+	assert_int_equal(f->sup.messages, 2);
+	assert_string_equal(f->sup.text, "two");
+}
+
+static void the_end_of_a_paused_channel_is_heard_when_it_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	channel_pause(f->sup.c, true);
+	channel_free(f->work.c);
+	f->work.c = NULL;
+	close(f->raw);
+	f->raw = dup(0);
+	turn(f);
+	assert_int_equal(f->sup.closed, 0);
+	channel_pause(f->sup.c, false);
+	turn(f);
+	assert_int_equal(f->sup.closed, 1);
+	assert_true(channel_ended(f->sup.why));
+	channel_pause(f->sup.c, true);
+	channel_pause(f->sup.c, false);
+	turn(f);
+	assert_int_equal(f->sup.closed, 1);
+}
+
 static void the_closed_handler_may_free_the_channel(void **state)
 {
 	struct fixture *f = *state;
@@ -525,6 +593,9 @@ int main(void)
 		CASE(queued_descriptors_arrive),
 		CASE(a_handler_may_free_the_channel),
 		CASE(a_handler_of_a_secret_may_free_the_channel),
+		CASE(a_paused_channel_hears_nothing_until_it_goes_on),
+		CASE(a_handler_may_pause_its_channel_between_two_packets),
+		CASE(the_end_of_a_paused_channel_is_heard_when_it_goes_on),
 		CASE(the_closed_handler_may_free_the_channel),
 		CASE(the_closed_handler_may_free_the_channel_when_a_write_fails),
 	};

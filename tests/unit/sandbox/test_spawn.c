@@ -70,7 +70,7 @@ static void run(const char *text, char *out, size_t n)
 	pid_t pid = -1;
 
 	write_script(text);
-	assert_int_equal(spawn_role(dir, ROLE_WORKER, &channel, &pid), OK);
+	assert_int_equal(spawn_role(dir, ROLE_WORKER, SPAWN_CHILD, &channel, &pid), OK);
 	hear(channel, out, n);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(channel);
@@ -108,7 +108,7 @@ static void the_child_is_a_process_group_of_its_own(void **state)
 
 	(void)state;
 	write_script("#!/bin/sh\nread x </proc/$$/stat\nset -- $x\nprintf \"$5\" >&3\n");
-	assert_int_equal(spawn_role(dir, ROLE_WORKER, &channel, &pid), OK);
+	assert_int_equal(spawn_role(dir, ROLE_WORKER, SPAWN_CHILD, &channel, &pid), OK);
 	hear(channel, out, sizeof(out));
 	snprintf(want, sizeof(want), "%d", pid);
 	assert_string_equal(out, want);
@@ -140,7 +140,7 @@ static void a_program_that_cannot_be_started_gives_the_childs_errno(void **state
 	pid_t pid = -1;
 
 	(void)state;
-	assert_int_equal(spawn_role("/nothing-of-that-name", ROLE_WORKER, &channel, &pid), ERR_SYSTEM);
+	assert_int_equal(spawn_role("/nothing-of-that-name", ROLE_WORKER, SPAWN_CHILD, &channel, &pid), ERR_SYSTEM);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(channel, -1);
 	assert_int_equal(pid, -1);
@@ -157,7 +157,7 @@ static void a_folder_name_that_is_too_long_is_refused(void **state)
 
 	(void)state;
 	memset(name, 'a', PATH_MAX);
-	assert_int_equal(spawn_role(name, ROLE_WORKER, &channel, &pid), ERR_LIMIT);
+	assert_int_equal(spawn_role(name, ROLE_WORKER, SPAWN_CHILD, &channel, &pid), ERR_LIMIT);
 }
 
 static void the_child_dies_with_its_parent(void **state)
@@ -170,7 +170,7 @@ static void the_child_dies_with_its_parent(void **state)
 	assert_int_equal(pipe(ready), 0);
 	middle = fork();
 	if (middle == 0) {
-		if (spawn_role(dir, ROLE_WORKER, &channel, &pid) != OK)
+		if (spawn_role(dir, ROLE_WORKER, SPAWN_CHILD, &channel, &pid) != OK)
 			_exit(1);
 		hear(channel, (char[3]){ 0 }, 3);
 		if (write(ready[1], &pid, sizeof(pid)) != sizeof(pid))

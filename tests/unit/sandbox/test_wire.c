@@ -53,7 +53,7 @@ static int open_world(void **state)
 	assert_true(addr_range_parse(STR("100.64.0.0/24"), &world.pool));
 	need(wire_gateway_open(&world.gateway, &why), &why);
 	for (uint32_t i = 0; i < 2; i++)
-		need(wire_box_open(world.gateway, i, &world.pool, &world.box[i], &why), &why);
+		need(wire_box_open(world.gateway, i, &world.pool, -1, &world.box[i], &why), &why);
 	return 0;
 }
 
@@ -453,11 +453,11 @@ static void number_used_again_inherits_no_admission(void **state)
 	struct wire_box b, again;
 
 	(void)state;
-	need(wire_box_open(world.gateway, 7, &world.pool, &b, &why), &why);
+	need(wire_box_open(world.gateway, 7, &world.pool, -1, &b, &why), &why);
 	admit(&b, SYNTHETIC, 9000);
 	expect(&b, (struct act){ SOCK_STREAM, 0, SYNTHETIC, 9000 }, 0);
 	wire_box_close(world.gateway, &b);
-	need(wire_box_open(world.gateway, 7, &world.pool, &again, &why), &why);
+	need(wire_box_open(world.gateway, 7, &world.pool, -1, &again, &why), &why);
 	expect(&again, (struct act){ SOCK_STREAM, 0, SYNTHETIC, 9000 }, ECONNREFUSED);
 	wire_box_close(world.gateway, &again);
 }
@@ -516,7 +516,7 @@ static void pool_that_is_used_up_opens_no_box(void **state)
 
 	(void)state;
 	assert_true(addr_range_parse(STR("100.65.0.0/30"), &one));
-	assert_int_equal(wire_box_open(world.gateway, 1, &one, &b, &why), ERR_FULL);
+	assert_int_equal(wire_box_open(world.gateway, 1, &one, -1, &b, &why), ERR_FULL);
 	assert_int_equal(why.code, ENOSPC);
 }
 

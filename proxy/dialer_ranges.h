@@ -1,16 +1,15 @@
-/* proxy/dialer_box.h - which addresses the dialer may go to, and which connections are open
+/* proxy/dialer_ranges.h - which addresses the dialer may go to
  *
- * Ownership   the caller owns the structs; dialer_tickets_free().       Blocking  never.
+ * Ownership   the caller owns the struct.       Blocking  never.
  * Failure     by result.
- * Limits      DIALER_OWN_MAX ranges, DIALER_TICKETS_MAX tickets.
+ * Limits      DIALER_OWN_MAX ranges.
  * Tests       tests/unit/proxy/test_dialer_service.c
  */
-#ifndef PROXY_DIALER_BOX_H
-#define PROXY_DIALER_BOX_H
+#ifndef PROXY_DIALER_RANGES_H
+#define PROXY_DIALER_RANGES_H
 
 #include "policy/policy.h"
 #include "proxy/dialer_service.h"
-#include "proxy/resolver.h"
 
 /* The host's own addresses and pools. */
 struct dialer_ranges {
@@ -25,17 +24,5 @@ bool dialer_ranges_parse(struct dialer_ranges *out, const struct str_list *own);
  * resolves_to names it. */
 const char *dialer_objection(const struct dialer_ranges *ranges, const struct policy *p,
 			     const struct facts *f, const struct addr *a);
-
-/* Open connections, by ticket: an open-addressing table. */
-struct dialer_tickets {
-	uint64_t *slots;
-	size_t size, n;
-};
-
-bool dialer_tickets_init(struct dialer_tickets *t);
-void dialer_tickets_free(struct dialer_tickets *t);
-/* False: full, or there already. */
-bool dialer_tickets_add(struct dialer_tickets *t, uint64_t ticket);
-bool dialer_tickets_remove(struct dialer_tickets *t, uint64_t ticket);
 
 #endif

@@ -1,13 +1,13 @@
-/* proxy/supervisor.h - one sandbox from first process to last: roles, wire, box, and the end
+/* proxy/run.h - one sandbox from first process to last: roles, wire, box, and the end
  *
  * Ownership   struct run_spec is borrowed for the call.
  * Blocking    until the box's command has ended and all is away again.
  * Failure     messages on stderr, one line each; RUN_FAILED is returned when the command was not
- *             run, or the run was ended because a role died.
+ *             run, or its sandbox was ended because roles died.
  * Tests       tests/e2e
  */
-#ifndef PROXY_SUPERVISOR_H
-#define PROXY_SUPERVISOR_H
+#ifndef PROXY_RUN_H
+#define PROXY_RUN_H
 
 #include "proxy/settings.h"
 
@@ -26,6 +26,6 @@ struct run_spec {
 };
 
 /* The command's exit status as a shell tells it (128 + signal), or RUN_FAILED. */
-int supervisor_run(const struct run_spec *spec);
+int run_sandbox(const struct run_spec *spec);
 
 #endif

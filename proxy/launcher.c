@@ -1,0 +1,332 @@
+/* Theory of operation
+ *
+ * Orders are carried out one after the other, each with one answer that repeats its number. Roles
+ * are started as the supervisor's children, not the launcher's: they die with it and it waits for
+ * them. So is a second launcher, which takes over when the first has died. Keepers are the
+ * launcher's own children: all that the supervisor needs of one is its channel.
+ *
+ * What may be asked for is little: a role by its number, a wire by its index, a box by its
+ * description. The supervisor cannot name a program.
+ */
+#include "proxy/launcher.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proxy/messages.h"
+#include "sandbox/box.h"
+#include "sandbox/channel.h"
+#include "sandbox/spawn.h"
+
+#define BOX_TEXTS_MAX (4u << 20)	/* arguments and environment together */
+#define KEPT_MAX 8
+
+struct launcher {
+	const struct launcher_job *job;
+	struct event_base *base;
+	struct channel *channel;
+	int children;
+};
+
+static void answer(struct launcher *l, uint16_t type, const void *msg, const int *fds, size_t n)
+{
+	if (channel_send(l->channel, type, msg, fds, n) != OK)
+		event_base_loopbreak(l->base);	/* the supervisor is gone */
+}
+
+/* ---- roles ---- */
+
+static _Noreturn void run(const struct launcher_job *job, int fd, pid_t parent);
+
+static enum err start_launcher(const struct launcher_job *job, bool sibling, int *fd, pid_t *pid)
+{
+	pid_t parent = sibling ? getppid() : getpid();
+	int ends[2];
+
+	if (channel_pair(ends) != OK)
+		return ERR_SYSTEM;
+	*pid = sibling ? spawn_fork_sibling() : fork();
+	if (*pid == 0)
+		run(job, ends[1], parent);
+	close(ends[1]);
+	if (*pid > 0)
+		*fd = ends[0];
+	else
+		close(ends[0]);
+	return *pid > 0 ? OK : ERR_SYSTEM;
+}
+
+static void launch(struct launcher *l, const struct msg_launch *m)
+{
+	struct msg_launched done = { .id = m->id };
+	pid_t pid = 0;
+	int fd = -1;
+	enum err e = ERR_DENIED;
+
+	errno = EINVAL;
+	if (m->role == ROLE_LAUNCHER)
+		e = start_launcher(l->job, true, &fd, &pid);
+	else if (m->role != ROLE_SUPERVISOR && m->role != ROLE_WORKER && m->role < ROLE_COUNT)
+		e = spawn_role(l->job->programs, (enum role)m->role, SPAWN_SIBLING, &fd, &pid);
+	done.code = e == OK ? 0 : e == ERR_SYSTEM ? (uint32_t)errno : ENAMETOOLONG;
+	done.pid = pid > 0 ? (uint32_t)pid : 0;
+	answer(l, MSG_LAUNCHED, &done, &fd, e == OK);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- wires ---- */
+
+static void make_wire(struct launcher *l, const struct msg_wire *m, int netns)
+{
+	struct msg_wired done = { .id = m->id };
+	struct wire_error why = { "out of memory", ENOMEM };
+	struct wire_box b;
+
+	if (wire_box_open(l->job->gateway, m->index, &l->job->settings->link_pool, netns, &b, &why) !=
+	    OK) {
+		done.code = why.code ? (uint32_t)why.code : EIO;
+		done.what = str_of(why.what);
+		answer(l, MSG_WIRED, &done, NULL, 0);
+		return;
+	}
+	done.link = str_of(b.ifname);
+	done.ifindex = b.ifindex;
+	done.gateway = b.gateway;
+	done.box = b.address;
+	answer(l, MSG_WIRED, &done,
+	       (int[FD_WIRED_N]){ [FD_WIRED_NETNS] = b.netns, [FD_WIRED_TPROXY] = b.tproxy,
+				  [FD_WIRED_DNS_UDP] = b.dns_udp, [FD_WIRED_DNS_TCP] = b.dns_tcp,
+				  [FD_WIRED_NFLOG] = b.nflog }, FD_WIRED_N);
+	wire_box_release(&b);
+}
+
+/* ---- boxes ---- */
+
+/* The command and the environment as they lie in memory: @n texts each, every one ended by a 0. */
+struct texts {
+	char *map;
+	size_t size;
+	char **arguments, **environment;
+};
+
+static char **split(char **at, const char *end, uint32_t n)
+{
+	char **out;
+
+	if (n > BOX_TEXTS_MAX / 2)
+		return NULL;
+	out = calloc((size_t)n + 1, sizeof(*out));
+	for (uint32_t i = 0; out && i < n; i++) {
+		char *zero = memchr(*at, '\0', (size_t)(end - *at));
+
+		if (!zero) {
+			free(out);
+			return NULL;
+		}
+		out[i] = *at;
+		*at = zero + 1;
+	}
+	return out;
+}
+
+static bool map_texts(struct texts *t, int fd, const struct msg_box *m)
+{
+	struct stat st;
+	char *at;
+
+	if (fstat(fd, &st) < 0 || st.st_size <= 0 || (uint64_t)st.st_size > BOX_TEXTS_MAX)
+		return false;
+	t->size = (size_t)st.st_size;
+	t->map = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	if (t->map == MAP_FAILED) {
+		t->map = NULL;
+		return false;
+	}
+	at = t->map;
+	t->arguments = split(&at, t->map + t->size, m->arguments);
+	t->environment = split(&at, t->map + t->size, m->environment);
+	return t->arguments && t->environment && t->arguments[0];
+}
+
+static void free_texts(struct texts *t)
+{
+	free(t->arguments);
+	free(t->environment);
+	if (t->map)
+		munmap(t->map, t->size);
+}
+
+/* The message's texts end where they end: the box's description wants them 0-ended. */
+struct box_words {
+	char name[MSG_SANDBOX_NAME_MAX + 1], rootfs[PATH_MAX], workspace[PATH_MAX], init[PATH_MAX];
+	char kept_text[KEPT_MAX][PATH_MAX];
+	const char *kept[KEPT_MAX + 1];
+};
+
+static void put_word(char *to, size_t size, struct str from)
+{
+	snprintf(to, size, "%.*s", STR_ARG(from));
+}
+
+static void put_words(struct box_words *w, const struct launcher *l, const struct msg_box *m)
+{
+	put_word(w->name, sizeof(w->name), m->name);
+	put_word(w->rootfs, sizeof(w->rootfs), m->rootfs);
+	put_word(w->workspace, sizeof(w->workspace), m->workspace);
+	snprintf(w->init, sizeof(w->init), "%s/exeat-init", l->job->programs);
+	for (size_t i = 0; i < m->kept.n && i < KEPT_MAX; i++) {
+		put_word(w->kept_text[i], sizeof(w->kept_text[i]), m->kept.v[i]);
+		w->kept[i] = w->kept_text[i];
+	}
+}
+
+static void start_box(struct launcher *l, const struct msg_box *m, const int *fds,
+		      const struct texts *t, struct msg_boxed *done)
+{
+	struct box_words *w = calloc(1, sizeof(*w));
+	char isolation[BOX_ISOLATION_MAX];
+	int channel = -1;
+	enum err e;
+
+	if (!w)
+		return;
+	put_words(w, l, m);
+	e = box_make(&(struct box_spec){ .id = w->name, .rootfs = m->rootfs.n ? w->rootfs : NULL,
+					 .workspace = m->workspace.n ? w->workspace : NULL,
+					 .kept = w->kept, .init = w->init, .command = t->arguments,
+					 .netns = fds[FD_BOX_NETNS], .nameserver = m->nameserver,
+					 .ca_pem = m->ca_pem,
+					 .environment = (const char *const *)t->environment,
+					 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
+					 .terminal = m->terminal }, &channel, isolation);
+	done->ok = e == OK;
+	done->text = str_of(e == OK ? isolation : box_error());
+	answer(l, MSG_BOXED, done, &channel, e == OK);
+	if (channel >= 0)
+		close(channel);
+	free(w);
+}
+
+static void make_box(struct launcher *l, const struct msg_box *m, const int *fds)
+{
+	struct msg_boxed done = { .id = m->id, .text = STR("out of memory") };
+	struct texts t = { 0 };
+
+	if (map_texts(&t, fds[FD_BOX_TEXTS], m)) {
+		start_box(l, m, fds, &t, &done);
+	} else {
+		done.text = STR("a box needs a command");
+		answer(l, MSG_BOXED, &done, NULL, 0);
+	}
+	free_texts(&t);
+}
+
+/* ---- life ---- */
+
+static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	struct launcher *l = arg;
+	const struct msg_ping *ping = msg;
+
+	switch (type) {
+	case MSG_PING:
+		answer(l, MSG_PONG, ping, NULL, 0);
+		break;
+	case MSG_LAUNCH:
+		launch(l, msg);
+		break;
+	case MSG_WIRE:
+		make_wire(l, msg, n_fds ? fds[0] : -1);
+		break;
+	case MSG_BOX:
+		make_box(l, msg, fds);
+		break;
+	}
+	channel_close_fds(fds, n_fds);
+}
+
+static void on_closed(void *arg, const char *why)
+{
+	struct launcher *l = arg;
+
+	(void)why;
+	event_base_loopbreak(l->base);
+}
+
+static void on_children(evutil_socket_t fd, short what, void *arg)
+{
+	struct signalfd_siginfo info;
+
+	(void)what;
+	(void)arg;
+	(void)!read(fd, &info, sizeof(info));
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+static bool watch_children(struct launcher *l)
+{
+	struct event *e;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	l->children = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	e = event_new(l->base, l->children, EV_READ | EV_PERSIST, on_children, l);
+	return l->children >= 0 && e && event_add(e, NULL) == 0;
+}
+
+/* What a terminal sends is the command's. */
+static void ignore_signals(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+/* The child. Everything it needs lies in memory that was copied; of the descriptors it keeps its
+ * own. */
+static void run(const struct launcher_job *job, int fd, pid_t parent)
+{
+	struct launcher l = { .job = job };
+	struct channel_peer peer = { .self = ROLE_LAUNCHER, .other = ROLE_SUPERVISOR,
+				     .table = exeat_messages, .on_message = on_message,
+				     .on_closed = on_closed, .arg = &l };
+	struct wire_error why;
+
+	prctl(PR_SET_NAME, "exeat-launcher");
+	ignore_signals();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(1);
+	if (wire_gateway_rejoin(job->gateway, &why) != OK) {
+		fprintf(stderr, "exeat: launcher: %s: %s\n", why.what, strerror(why.code));
+		_exit(1);
+	}
+	l.base = event_base_new();
+	l.channel = l.base ? channel_new(l.base, fd, &peer) : NULL;
+	if (!l.channel || !watch_children(&l))
+		_exit(1);
+	channel_set_phase(l.channel, PHASE_RUN);
+	box_ask_version();
+	answer(&l, MSG_READY, &(struct msg_ready){ 0 }, NULL, 0);
+	event_base_dispatch(l.base);
+	_exit(0);
+}
+
+enum err launcher_start(const struct launcher_job *job, int *channel_fd, pid_t *pid)
+{
+	return start_launcher(job, false, channel_fd, pid);
+}

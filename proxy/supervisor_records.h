@@ -1,0 +1,24 @@
+/* proxy/supervisor_records.h - what the supervisor itself puts on record
+ *
+ * Ownership   borrows.       Blocking  never.
+ * Failure     what record_commit() says; the caller decides whether things may go on.
+ * Tests       tests/e2e
+ */
+#ifndef PROXY_SUPERVISOR_RECORDS_H
+#define PROXY_SUPERVISOR_RECORDS_H
+
+#include "proxy/appliance.h"
+
+must_use enum err put_start(struct ring *ring, const struct settings *settings);
+/* @before: the digest of what it replaces, or "". */
+must_use enum err put_policy_load(struct ring *ring, const char *sandbox,
+				  const struct policy_file *file, const char *before);
+/* One that does not load. @sandbox: that it was for, or "". */
+must_use enum err put_policy_reject(struct ring *ring, const char *sandbox, const char *file,
+				    struct str diagnostics);
+must_use enum err put_sandbox_start(const struct sandbox *s);
+must_use enum err put_sandbox_stop(const struct sandbox *s);
+must_use enum err put_role_lost(const struct part *p, const char *sandbox);
+must_use enum err put_stop(struct ring *ring, const char *how);
+
+#endif
