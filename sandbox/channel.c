@@ -259,7 +259,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	read_some(arg, READS_PER_WAKEUP);
+	/* What was gathered came together: a second read would mostly find nothing. */
+	read_some(arg, ((struct channel *)arg)->gathers ? 1 : READS_PER_WAKEUP);
 }
 
 void channel_drain(struct channel *c)
