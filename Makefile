@@ -49,9 +49,10 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
                       proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/exchange.c \
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
-                      proxy/worker.c proxy/nursery.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
+                      proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
-                      proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c
+                      proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c \
+                      proxy/nursery.c proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c

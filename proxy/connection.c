@@ -394,6 +394,7 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id)
 	c->all = all;
 	c->w = connections_worker(all);
 	c->id = id;
+	c->policy = policy_hold(c->w->policy);
 	c->opened = c->since = c->quiet_since = clock_ms();
 	fill_env(c);
 	c->stream = stream_new(c->w->base, fd, wake, c);
@@ -402,6 +403,7 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id)
 		stream_free(c->stream);
 		if (c->timer)
 			event_free(c->timer);
+		policy_free(c->policy);
 		free(c);
 		return NULL;
 	}
@@ -412,6 +414,7 @@ void connection_forget(struct connection *c)
 {
 	exchange_free(c->x);
 	event_free(c->timer);
+	policy_free(c->policy);
 	free(c);
 }
 

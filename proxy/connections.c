@@ -117,7 +117,7 @@ static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
 	record_str(&r, REC_verdict, STR("deny"));
 	record_str(&r, REC_reason, str_of(refusal_name(REFUSAL_too_many_connections)));
 	record_u64(&r, REC_count, all->refused);
-	if (audit_commit(all->w, &r) == ERR_FULL)
+	if (audit_commit(all->w, all->w->policy, &r) == ERR_FULL)
 		start_refused_timer(all);
 	else
 		all->refused = 0;
@@ -235,6 +235,30 @@ void connections_free(struct connections *all)
 	close(all->listener);
 	tls_trust_free(all->trust);
 	free(all);
+}
+
+void connections_drop_idle(struct connections *all)
+{
+	for (struct connection *c = all->live; c; c = c->next) {
+		upstream_free(c->kept);
+		c->kept = NULL;
+	}
+}
+
+void connections_new_policy(struct connections *all, struct policy *p)
+{
+	struct policy *old = all->w->policy;
+	struct connection *next;
+
+	all->w->policy = p;
+	all->w->policies++;
+	for (struct connection *c = all->live; c; c = next) {
+		next = c->next;
+		connection_new_policy(c);
+		if (c->state != CS_CLOSED)
+			connection_pump(c);
+	}
+	policy_free(old);
 }
 
 struct str connections_public_key(const struct connections *all)
