@@ -1,5 +1,7 @@
 #include "proxy/audit.h"
 
+#include <stdio.h>
+
 #include "proxy/worker.h"
 
 #define REASON_MAX 512

@@ -1,6 +1,5 @@
 # Read at the end of the harness's lib.sh: a peer of mode "netns NAME" has a namespace of its own for the
 # clients, and names that resolve through it. For all others everything is as it was.
-BOX_NS=$TAG-x
 CLIENT_NS=$NS_C
 BENCH_ORIGIN_IP=$ORIGIN_IP BENCH_MANY_AT=$MANY_IP BENCH_HOSTS=$HOSTS
 MANY_AT=$MANY_IP

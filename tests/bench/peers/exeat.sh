@@ -5,31 +5,37 @@
 # (names.py), so a new name costs it a DNS question, a lease and an element of the kernel's set, too; for the
 # other peers a hosts file does that.
 DNS=198.18.2.2
+INJECTS=yes
+BOX_NS=$TAG-$PEER
 caps() { echo "h1 many mint inject verify"; }
 version() { "$EXEAT" --version; }
 mode() { echo "netns $BOX_NS"; }
 issuer() { openssl x509 -in "$RUN/ca.pem" -noout -subject | sed -n 's/.*CN = //p'; }
 
 config() {
-	printf '%s\n' "$INJECT_VALUE" > "$RUN/secret"
-	chmod 600 "$RUN/secret"
+	local secrets='' credentials='' use=''
+	if [ "$INJECTS" = yes ]; then
+		printf '%s\n' "$INJECT_VALUE" > "$RUN/secret"
+		chmod 600 "$RUN/secret"
+		secrets="secrets: {bench: {file: $RUN/secret, hosts: ['**.bench.test']}}"
+		credentials="credentials: {bench: {kind: header, header: $(echo "$INJECT_NAME" | tr A-Z a-z), secret: bench,
+                       hosts: ['**.bench.test']}}"
+		use=', credential: bench'
+	fi
 	cat > "$RUN/exeat.yaml" <<CFG
 exeat-settings: 1
 resolver: {servers: ["$DNS:53"]}
 trust: {system: false, add: [$ORIGIN_CA]}
 network: {synthetic_pool: 10.64.0.0/16}
-secrets:
-  bench: {file: $RUN/secret, hosts: ["**.bench.test"]}
+$secrets
 limits: {connections: 8192}
 CFG
 	cat > "$RUN/policy.yaml" <<CFG
 exeat: 1
 precedence: deny-over-allow
-credentials:
-  bench:
-    {kind: header, header: $(echo "$INJECT_NAME" | tr A-Z a-z), secret: bench, hosts: ["**.bench.test"]}
+$credentials
 allow:
-  - {id: bench, hosts: ["**.bench.test"], resolves_to: [198.18.2.0/24], credential: bench}
+  - {id: bench, hosts: ["**.bench.test"], resolves_to: [198.18.2.0/24]$use}
 deny:
   - {id: no-admin, hosts: ["**.bench.test"], paths: [/admin/**], reason: Not for boxes.}
 CFG
