@@ -26,6 +26,7 @@
 #define READS_PER_WAKEUP 32
 #define DECODED_MAX 512
 #define GATHER_MAX 16384u
+#define GATHER_ENOUGH (GATHER_MAX - 2048)
 
 struct packet {
 	struct packet *next;
@@ -184,7 +185,7 @@ static bool handle_one(struct channel *c, struct str *packet, int *fds, size_t n
 	}
 	if (!why && row->size > sizeof(msg))
 		abort();
-	if (!why && message_decode_next(row, packet, msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
+	if (!why && message_decode(row, packet, msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
 		why = "malformed message";
 	/* Whose descriptors they would be, nobody could say. */
 	if (!why && packet->n && (n_fds || !c->gathers))
@@ -365,7 +366,7 @@ static bool gather(struct channel *c, const struct message_row *row, const void 
 	size_t start, before;
 	bool ok;
 
-	if (!last || last->n_fds)
+	if (!last || last->n_fds || last->bytes.n > GATHER_ENOUGH)
 		return false;
 	start = last->bytes.n;
 	before = cost(last);

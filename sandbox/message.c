@@ -186,8 +186,8 @@ static enum err take_field(const struct field *f, struct cursor *c, char *msg)
 	return c->failed ? ERR_SYNTAX : OK;
 }
 
-enum err message_decode_next(const struct message_row *row, struct str *packet, void *msg,
-			     struct str *scratch, size_t scratch_n)
+enum err message_decode(const struct message_row *row, struct str *packet, void *msg,
+			struct str *scratch, size_t scratch_n)
 {
 	struct cursor c = { .rest = *packet, .scratch = scratch, .scratch_n = scratch_n };
 
@@ -200,12 +200,4 @@ enum err message_decode_next(const struct message_row *row, struct str *packet, 
 	}
 	*packet = c.rest;
 	return OK;
-}
-
-enum err message_decode(const struct message_row *row, struct str packet, void *msg,
-			struct str *scratch, size_t scratch_n)
-{
-	enum err e = message_decode_next(row, &packet, msg, scratch, scratch_n);
-
-	return e ? e : packet.n ? ERR_SYNTAX : OK;
 }

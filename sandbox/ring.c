@@ -13,8 +13,8 @@
  *
  * Waking costs a system call, so it is done only when asked for. Who is about to wait sets its flag
  * and then looks once more; who moves a position looks at the flag afterwards. Both are
- * sequentially consistent, so that one of the two sees the other. The wake descriptor starts out
- * readable: the reader looks once before it ever waits. A reader that lingers wants to be woken at
+ * sequentially consistent, so that one of the two sees the other. A reader finds the wake descriptor
+ * readable: it looks once before it ever waits, whatever one before it has said. A reader that lingers wants to be woken at
  * LINGER_BYTES, or not at all.
  */
 #include "sandbox/ring.h"
@@ -136,10 +136,6 @@ enum err ring_open_writer(const struct ring_fds *fds, struct ring **out)
 	return open_ring(fds, out);
 }
 
-enum err ring_open_reader(const struct ring_fds *fds, struct ring **out)
-{
-	return open_ring(fds, out);
-}
 
 void ring_close(struct ring *r)
 {
@@ -260,6 +256,15 @@ void ring_room_seen(struct ring *r)
 }
 
 /* ---- the reader ---- */
+
+enum err ring_open_reader(const struct ring_fds *fds, struct ring **out)
+{
+	enum err e = open_ring(fds, out);
+
+	if (!e)
+		signal_fd((*out)->fds.wake);
+	return e;
+}
 
 /* Bytes published and not given yet. */
 static uint64_t waiting(const struct ring *r)

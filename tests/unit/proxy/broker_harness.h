@@ -126,7 +126,7 @@ static void settle(void)
 
 static enum err give_sandbox(uint32_t number, const char *name, int policy, int *worker, int *dialer)
 {
-	struct msg_sandbox m = { number, str_of(name) };
+	struct msg_sandbox m = { .sandbox = number, .name = str_of(name) };
 	int w[2], d[2], fds[FD_SANDBOX_POLICY + 1];
 	struct buf pem;
 	enum err e;
@@ -161,6 +161,7 @@ static struct box *box_new(uint32_t number, bool explain)
 				      .on_message = on_no_message, .on_closed = on_dialer_closed, .arg = b };
 	b->dialer = channel_new(base, dialer, &peer);
 	channel_set_phase(b->worker, PHASE_RUN);
+	channel_gather(b->worker);
 	channel_set_phase(b->dialer, PHASE_RUN);
 	return b;
 }
