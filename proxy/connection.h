@@ -89,8 +89,8 @@ void connection_refuse(struct connection *c, enum refusal_reason reason, const c
 void connection_new_policy(struct connection *c);
 
 /* ---- connection_record.c ---- */
-/* False: wait for room. *denied: the log cannot be written. */
-bool connection_record_open(struct connection *c, bool *denied);
+/* False: wait for room. A log that cannot be written is told at the first request. */
+bool connection_record_open(struct connection *c);
 bool connection_record_close(struct connection *c);
 
 #endif

@@ -127,8 +127,6 @@ static bool check_sni(struct connection *c)
 
 static void judge_hello(struct connection *c)
 {
-	bool denied;
-
 	if (!check_sni(c))
 		return;
 	if (!tls_trust_speaks(str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
@@ -140,14 +138,12 @@ static void judge_hello(struct connection *c)
 		connection_refuse(c, REFUSAL_policy, "");
 		return;
 	}
-	if (!connection_record_open(c, &denied)) {
+	if (!connection_record_open(c)) {
 		c->waits_for_room = true;
 		return;
 	}
-	if (denied)
-		connection_refuse(c, REFUSAL_log_unavailable, "");
-	else
-		connection_step(c, CE_TLS);
+	/* A log that cannot be written is told at the request, in words. */
+	connection_step(c, CE_TLS);
 }
 
 static void look_tls(struct connection *c)
@@ -178,7 +174,6 @@ static void look_tls(struct connection *c)
 static void look_plain(struct connection *c, char first)
 {
 	struct facts f;
-	bool denied;
 
 	c->env.site.proto = PROTO_HTTP;
 	if (c->env.site.name.n)
@@ -195,7 +190,7 @@ static void look_plain(struct connection *c, char first)
 		return;
 	}
 	/* A policy's no is told at the request, in words; so is a log that cannot be written. */
-	if (!connection_record_open(c, &denied))
+	if (!connection_record_open(c))
 		c->waits_for_room = true;
 	else
 		connection_step(c, CE_PLAIN);

@@ -41,19 +41,17 @@ static void put_verdict(struct record *r, const struct connection *c)
 		record_str(r, REC_refusal, str_of(c->refusal.id));
 }
 
-bool connection_record_open(struct connection *c, bool *denied)
+bool connection_record_open(struct connection *c)
 {
 	struct record r;
 	enum err e;
 
-	*denied = false;
 	if (c->open_recorded || hopeless(c))
 		return true;
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "open");
 	put_verdict(&r, c);
 	e = audit_commit(c->w, c->policy, &r);
-	*denied = e && e != ERR_FULL;
 	c->open_recorded = e == OK;
 	return e != ERR_FULL;
 }

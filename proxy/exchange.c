@@ -117,7 +117,14 @@ static enum result finish_abandoned(struct exchange *x)
 
 static enum result step_check(struct exchange *x)
 {
-	return exchange_check(x) ? NEXT : MOVED;
+	if (!exchange_check(x))
+		return MOVED;
+	/* Nothing could come of it: nobody is dialled for that. */
+	if (ring_refuses(x->env->w->ring)) {
+		exchange_refuse(x, REFUSAL_log_unavailable, STR_NONE);
+		return MOVED;
+	}
+	return NEXT;
 }
 
 static enum verdict decide(struct exchange *x, const struct facts *f)
@@ -348,12 +355,27 @@ static enum result step_grant(struct exchange *x)
 
 /* ---- going out ---- */
 
+/* Where that is wanted: is the begin on the disk? */
+static enum result wait_for_disk(struct exchange *x)
+{
+	const struct worker *w = x->env->w;
+
+	if (!w->synced || ring_synced(w->ring, x->begin_end))
+		return NEXT;
+	if (ring_refuses(w->ring)) {
+		exchange_refuse(x, REFUSAL_log_unavailable, STR_NONE);
+		return MOVED;
+	}
+	x->waits_for_room = true;
+	return WAIT;
+}
+
 static enum result step_begin(struct exchange *x)
 {
 	enum err e;
 
 	if (x->begun_recorded)
-		return NEXT;
+		return wait_for_disk(x);
 	e = exchange_record_begin(x);
 	if (!recorded(x, e))
 		return WAIT;
@@ -362,7 +384,8 @@ static enum result step_begin(struct exchange *x)
 		return MOVED;
 	}
 	x->begun_recorded = true;
-	return NEXT;
+	x->begin_end = ring_written(x->env->w->ring);
+	return wait_for_disk(x);
 }
 
 static void put_host(struct exchange *x, struct fields *out)

@@ -53,6 +53,7 @@ struct exchange {
 	struct scrub *scrub;
 
 	/* the answer */
+	uint64_t begin_end;		/* where its begin ends in the ring */
 	bool begun_recorded, head_sent, answer_begun, answer_ended, continued;
 	unsigned status, interims;
 	struct fields trailers;

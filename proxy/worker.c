@@ -13,6 +13,7 @@
 
 #include <event2/event.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proxy/connections.h"
@@ -73,6 +74,22 @@ static void open_parts(struct state *s, struct tls_trust *trust, int *fds)
 		role_fatal(&program, "out of memory");
 }
 
+/* What it maps for itself alone, libraries' data included: past it, memory is refused to it, and
+ * what asked for it fails alone, or the worker dies alone. AddressSanitizer's shadow would count. */
+#ifdef __SANITIZE_ADDRESS__
+static bool limit_memory(uint64_t bytes)
+{
+	return bytes > 0;
+}
+#else
+static bool limit_memory(uint64_t bytes)
+{
+	struct rlimit most = { bytes, bytes };
+
+	return bytes > 0 && setrlimit(RLIMIT_DATA, &most) == 0;
+}
+#endif
+
 static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	const struct msg_worker_start *m = msg;
@@ -80,6 +97,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 
 	if (type != MSG_WORKER_START || !s)
 		role_fatal(&program, "cannot start");
+	if (!limit_memory(m->memory))
+		role_fatal(&program, "its memory cannot be limited");
 	env->state = s;
 	s->w = (struct worker){ .base = env->base,
 				.supervisor = env->supervisor,
@@ -88,7 +107,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 				.ifindex = m->ifindex,
 				.max_connections = m->max_connections,
 				.max_headers = m->max_headers,
-				.idle_ms = m->idle_ms };
+				.idle_ms = m->idle_ms,
+				.synced = m->synced };
 	map_policy(&s->w, fds, n_fds);
 	map_leases(&s->w, m, fds[FD_WORKER_LEASES]);
 	open_ring(&s->w, fds + FD_WORKER_RING);

@@ -49,6 +49,7 @@ struct worker {
 	struct connections *connections;
 	struct repeats *repeats;	/* connections.c's */
 	uint32_t max_connections, max_headers, idle_ms;
+	bool synced;			/* a request waits until its begin is on the disk */
 };
 
 /* ---- questions (asks.c) ---- */

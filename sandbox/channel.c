@@ -9,7 +9,8 @@
  * Writing: sendmsg() directly; what does not go is queued with duplicates of its descriptors, in
  * order, and sent when the socket is writable. A channel that gathers queues everything, a message
  * without descriptors into the packet before it where that has none and room, and activates its own
- * event, which the loop comes to behind all that is active already. Secret rows are wiped in both directions.
+ * event, which the loop comes to behind all that is active already. Secret rows are wiped in both
+ * directions.
  *
  * The handler may free the channel. channel_free() under a running handler only marks it; the
  * reader, back in control, releases it.
@@ -32,7 +33,7 @@ struct packet {
 	struct packet *next;
 	struct buf bytes;
 	int fds[MESSAGE_FDS_MAX];
-	size_t n_fds;
+	size_t n_fds, messages;
 	bool secret;
 };
 
@@ -43,7 +44,8 @@ struct channel {
 	enum phase phase;
 	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail, *last;
-	size_t queued, queued_fds;
+	size_t queued, queued_fds, queued_messages;
+	size_t max_queued, max_messages;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
 	bool dead, busy, freed, paused, gathers;
 };
@@ -329,6 +331,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		if (!c->head)
 			c->tail = &c->head;
 		c->queued -= cost(p);
+		c->queued_messages -= p->messages;
 		c->queued_fds -= p->n_fds;
 		packet_free(p);
 	}
@@ -337,7 +340,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX ||
+	if (c->queued + cost(p) > c->max_queued ||
+	    c->queued_messages >= c->max_messages ||
 	    c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
@@ -347,7 +351,7 @@ static enum err enqueue(struct channel *c, struct packet *p)
 			return ERR_SYSTEM;
 		}
 	}
-	if (!c->head && c->gathers)
+	if (!c->head && c->gathers && p->n_fds == 0)
 		event_active(c->writable, EV_WRITE, 0);
 	else if (!c->head)
 		event_add(c->writable, NULL);
@@ -355,6 +359,8 @@ static enum err enqueue(struct channel *c, struct packet *p)
 	c->tail = &p->next;
 	c->last = p;
 	c->queued += cost(p);
+	c->queued_messages++;
+	p->messages = 1;
 	c->queued_fds += p->n_fds;
 	return OK;
 }
@@ -366,7 +372,8 @@ static bool gather(struct channel *c, const struct message_row *row, const void 
 	size_t start, before;
 	bool ok;
 
-	if (!last || last->n_fds || last->bytes.n > GATHER_ENOUGH)
+	if (!last || last->n_fds || last->bytes.n > GATHER_ENOUGH ||
+	    c->queued_messages >= c->max_messages)
 		return false;
 	start = last->bytes.n;
 	before = cost(last);
@@ -376,6 +383,8 @@ static bool gather(struct channel *c, const struct message_row *row, const void 
 		last->bytes.n = start;
 		last->bytes.failed = false;
 	}
+	last->messages += ok;
+	c->queued_messages += ok;
 	c->queued += cost(last) - before;
 	return ok;
 }
@@ -429,6 +438,8 @@ struct channel *channel_new(struct event_base *base, int fd, const struct channe
 	c->peer = *peer;
 	c->fd = fd;
 	c->phase = PHASE_START;
+	c->max_queued = CHANNEL_QUEUE_MAX;
+	c->max_messages = SIZE_MAX;
 	c->tail = &c->head;
 	c->bytes = malloc(MESSAGE_MAX + 1);
 	evutil_make_socket_nonblocking(fd);
@@ -458,6 +469,12 @@ void channel_gather(struct channel *c)
 void channel_set_phase(struct channel *c, enum phase phase)
 {
 	c->phase = phase;
+}
+
+void channel_set_limit(struct channel *c, size_t bytes, size_t messages)
+{
+	c->max_queued = bytes;
+	c->max_messages = messages;
 }
 
 size_t channel_queued(const struct channel *c)
