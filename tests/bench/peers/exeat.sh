@@ -28,7 +28,7 @@ resolver: {servers: ["$DNS:53"]}
 trust: {system: false, add: [$ORIGIN_CA]}
 network: {synthetic_pool: 10.64.0.0/16}
 $secrets
-limits: {connections: 8192}
+limits: {connections: 8192, grants: 100000}
 CFG
 	cat > "$RUN/policy.yaml" <<CFG
 exeat: 1
