@@ -29,6 +29,7 @@
 #include "proxy/answer.h"
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"
+#include "proxy/refusal_list.h"
 
 enum result { NEXT, WAIT, MOVED, DONE };
 
@@ -83,6 +84,26 @@ static bool recorded(struct exchange *x, enum err e)
 	return e != ERR_FULL;
 }
 
+/* For the box's own list. */
+static void list_refusal(const struct exchange *x)
+{
+	const struct refusal *r = &x->refusal;
+	struct refusal_note note = { .step = REFUSED_HTTP, .id = r->id, .host = r->host,
+				     .port = x->env->site.port, .method = r->method, .path = r->path,
+				     .rule = r->rule, .reason = r->why,
+				     .retry = refusal_retry(r->reason) };
+	char text[EXCHANGE_WHY_MAX + 64];
+
+	if (r->reason != REFUSAL_policy) {
+		snprintf(text, sizeof(text), "%s%s%s", refusal_name(r->reason), r->why.n ? ": " : "",
+			 x->why);
+		note.reason = str_of(text);
+	} else if (r->why.n == 0) {
+		note.reason = STR("no rule allows it");
+	}
+	refusal_list_note(x->env->w->refusals, &note);
+}
+
 static enum result finish_refusal(struct exchange *x)
 {
 	enum err e;
@@ -94,6 +115,7 @@ static enum result finish_refusal(struct exchange *x)
 		return WAIT;
 	if (e)
 		x->refusal.reason = REFUSAL_log_unavailable;
+	list_refusal(x);
 	if (x->answer_begun)
 		x->env->box->abort(x->env->box_port);
 	else
