@@ -6,11 +6,11 @@ Q      := $(if $(V),,@)
 SAY     = $(if $(V),,@echo "  $(1)")
 
 CF.debug   := -O0 -g3
-CF.release := -O2 -g -D_FORTIFY_SOURCE=2 -fPIE
+CF.release := -O2 -g -flto=auto -D_FORTIFY_SOURCE=2 -fPIE
 CF.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CF.ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 CF.cov     := -O0 -g --coverage
-LF.release := -pie -Wl,-z,relro,-z,now
+LF.release := -flto=auto -pie -Wl,-z,relro,-z,now
 LF.asan    := -fsanitize=address,undefined
 LF.ubsan   := -fsanitize=undefined
 LF.cov     := --coverage

@@ -147,7 +147,7 @@ void broker_on_grant(struct sandbox *s, const struct msg_grant *m)
 	struct grant_ground ground;
 	struct grant g;
 
-	if (!broker_hear_dialer(s))
+	if (!tickets_find(s->tickets, m->ticket) && !broker_hear_dialer(s))
 		return;
 	ground = (struct grant_ground){ s->policy, s->tickets, s->broker->secrets };
 	grant_decide(&ground, m, &g);
