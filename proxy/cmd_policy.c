@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "policy/path.h"
+#include "proxy/cmd_policy_show.h"
 #include "proxy/reader_client.h"
 #include "proxy/usage.h"
 
@@ -21,9 +22,11 @@ struct options {
 static const char usage_text[] =
 	"usage: exeat policy check FILE [--settings FILE]\n"
 	"       exeat policy explain FILE REQUEST [--settings FILE]\n"
+	"       exeat policy show DIGEST [--log FILE]\n"
 	"\n"
 	"check    says whether the policy loads, and if not, what to write instead\n"
 	"explain  says what the policy does to a request, step by step, and which rule does it\n"
+	"show     prints the policy that records of the log name by its digest\n"
 	"\n"
 	"  REQUEST            \"GET https://HOST/PATH\", \"connect HOST:PORT\" or \"resolve NAME\"\n"
 	"  --settings FILE    also check the policy's secrets against what these settings let go where\n"
@@ -273,9 +276,11 @@ int cmd_policy(int argc, char **argv)
 	int status;
 
 	if (argc < 2)
-		return usage_wrong("exeat policy", "check or explain?");
+		return usage_wrong("exeat policy", "check, explain or show?");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
+	if (strcmp(argv[1], "show") == 0)
+		return cmd_policy_show(argc - 1, argv + 1);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].verb) != 0)
 			continue;
@@ -286,5 +291,5 @@ int cmd_policy(int argc, char **argv)
 		buf_free(&o.request);
 		return status;
 	}
-	return usage_wrong("exeat policy", "no command \"%s\": it is check or explain", argv[1]);
+	return usage_wrong("exeat policy", "no command \"%s\": it is check, explain or show", argv[1]);
 }
