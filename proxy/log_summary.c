@@ -107,10 +107,11 @@ static uint64_t number_of(const json_t *object, const char *key, uint64_t withou
 	return json_is_integer(j) && json_integer_value(j) >= 0 ? (uint64_t)json_integer_value(j) : without;
 }
 
-/* A sum that stays where it cannot grow: a log may say anything. */
+/* A sum that stays where it cannot grow: a log may say anything, and JSON's readers know no larger
+ * numbers. */
 static void add(uint64_t *to, uint64_t n)
 {
-	*to = *to > UINT64_MAX - n ? UINT64_MAX : *to + n;
+	*to = n > INT64_MAX - *to ? INT64_MAX : *to + n;
 }
 
 static enum err count(struct log_summary *s, enum subject subject, struct str name, const struct row *what)
