@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (log_line_head(text, &head)) {
 		if (head.seq == 0 || head.seq >= INT64_MAX || head.prev.n != LOG_HASH_HEX || head.kind.n == 0)
 			abort();
-		log_time_format(head.time_us, again);
+		date_format(head.time_us, again);
 		if (!log_time_parse(str_of(again), &us) || us != head.time_us)
 			abort();
 	}

@@ -112,7 +112,7 @@ static struct channel *open_worker(struct sandbox *s, int fd)
 	if (!c)
 		return NULL;
 	channel_set_phase(c, PHASE_RUN);
-	channel_set_limit(c, s->broker->max_queued);
+	channel_set_limit(c, s->broker->max_queued, MSG_CREDITS);
 	channel_pause(c, true);		/* until the dialer has told its tickets */
 	return c;
 }

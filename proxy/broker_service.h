@@ -15,7 +15,7 @@
  * Limits      SANDBOXES_MAX; for each TICKETS_MAX, LEAVES_MAX, and what broker_limit() says:
  *             grants a second (then UNAVAILABLE), bytes that wait for a worker that does not read
  *             (then its sandbox is given up); REFUSALS_PER_SECOND records (then counted).
- * Tests       tests/unit/proxy/test_broker_service.c
+ * Tests       tests/unit/proxy/test_broker_service.c, test_broker_successors.c
  */
 #ifndef PROXY_BROKER_SERVICE_H
 #define PROXY_BROKER_SERVICE_H

@@ -4,7 +4,7 @@
  *             all that it points to.
  * Blocking    never.
  * Failure     where a function says that the sandbox is gone, it has been freed.
- * Tests       tests/unit/proxy/test_broker_service.c
+ * Tests       tests/unit/proxy/test_broker_service.c, test_broker_successors.c
  */
 #ifndef PROXY_BROKER_STATE_H
 #define PROXY_BROKER_STATE_H

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proxy/clock.h"
 #include "proxy/log_files.h"
 #include "proxy/log_path.h"
 #include "proxy/log_query.h"
@@ -90,14 +91,6 @@ static const struct option summary_options[] = {
 
 /* ---- the command line ---- */
 
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* Where an option's text goes; NULL: it is no text. */
 static struct str *text_slot(struct log_query *q, int c)
 {
@@ -127,7 +120,7 @@ static int take_option(struct reading *r, const char *name, int c)
 		return text->n ? 0 : usage_wrong(name, "an option's value is empty: leave it out to ask for all");
 	}
 	if (c == 'S' || c == 'U')
-		return log_query_time(str_of(optarg), now_us(),
+		return log_query_time(str_of(optarg), clock_wall_us(),
 				      c == 'S' ? &r->query.since_us : &r->query.until_us)
 			       ? 0
 			       : wrong_value(name, c == 'S' ? "--since" : "--until", optarg,

@@ -176,6 +176,19 @@ static bool folder_ok(const char *option, const char *path)
 	return false;
 }
 
+static bool folders_ok(const struct options *o, const char *log, const struct settings *settings)
+{
+	struct buf why;
+	bool ok;
+
+	buf_init(&why, 4 * PATH_MAX);
+	ok = run_folders_ok(o->rootfs, o->workspace, log, settings, &why);
+	if (!ok)
+		fprintf(stderr, "exeat run: --%.*s\n", STR_ARG(buf_str(&why)));
+	buf_free(&why);
+	return ok;
+}
+
 static int open_log(const char *path)
 {
 	int fd = -1;
@@ -243,7 +256,7 @@ static int run(const struct options *o, const struct settings *settings, char **
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
 	/* Only once the log is there has it a real path. */
-	if (spec.log >= 0 && run_folders_ok(o->rootfs, o->workspace, log, settings)) {
+	if (spec.log >= 0 && folders_ok(o, log, settings)) {
 		if (spec.policy >= 0 && source >= 0)
 			keep_policy(&spec, source, &before);
 		status = run_sandbox(&spec);

@@ -383,7 +383,8 @@ static void fill_env(struct connection *c)
 	};
 }
 
-struct connection *connection_new(struct connections *all, int fd, uint64_t id)
+struct connection *connection_new(struct connections *all, int fd, uint64_t id,
+				  const struct addr *to, uint16_t port)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
@@ -394,14 +395,18 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id)
 	c->all = all;
 	c->w = connections_worker(all);
 	c->id = id;
+	c->policy = policy_hold(c->w->policy);
 	c->opened = c->since = c->quiet_since = clock_ms();
 	fill_env(c);
+	c->destination = *to;
+	c->env.site.port = port;
 	c->stream = stream_new(c->w->base, fd, wake, c);
 	c->timer = event_new(c->w->base, -1, EV_TIMEOUT, on_timer, c);
 	if (!c->stream || !c->timer) {
 		stream_free(c->stream);
 		if (c->timer)
 			event_free(c->timer);
+		policy_free(c->policy);
 		free(c);
 		return NULL;
 	}
@@ -412,6 +417,7 @@ void connection_forget(struct connection *c)
 {
 	exchange_free(c->x);
 	event_free(c->timer);
+	policy_free(c->policy);
 	free(c);
 }
 

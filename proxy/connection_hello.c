@@ -9,21 +9,11 @@
  * be allowed for.
  */
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "proxy/connection.h"
 #include "proxy/connections.h"
 
 /* ---- the destination ---- */
-
-static bool destination(struct connection *c)
-{
-	struct sockaddr_storage sa;
-	socklen_t n = sizeof(sa);
-
-	return getsockname(stream_fd(c->stream), (struct sockaddr *)&sa, &n) == 0 &&
-	       addr_from_sockaddr((struct sockaddr *)&sa, &c->destination, &c->env.site.port);
-}
 
 static void set_name(struct connection *c, const struct name *name)
 {
@@ -36,11 +26,9 @@ bool connection_look_up(struct connection *c)
 	struct str leased;
 	struct name name;
 
-	if (!destination(c))
-		return false;
 	if (c->destination.family == 4 && addr_to_v4(&c->destination) == c->w->refusal_address) {
 		c->refusal_address = c->env.refusal_address = true;
-		return policy_explains(c->w->policy);
+		return policy_explains(c->policy);
 	}
 	if (addr_in_range(&c->destination, &c->w->pool)) {
 		if (!lease_name(c->w->leases, addr_to_v4(&c->destination), &leased) ||
@@ -79,7 +67,7 @@ void connection_refuse(struct connection *c, enum refusal_reason reason, const c
 
 /* ---- TLS ---- */
 
-static struct facts facts_of(const struct connection *c)
+struct facts connection_facts(const struct connection *c)
 {
 	struct facts f = { .literal = c->env.site.literal, .port = c->env.site.port,
 			   .proto = c->env.site.proto };
@@ -93,9 +81,9 @@ static struct facts facts_of(const struct connection *c)
 
 static void decide(struct connection *c)
 {
-	struct facts f = facts_of(c);
+	struct facts f = connection_facts(c);
 
-	c->decision = policy_decide(c->w->policy, &f);
+	c->decision = policy_decide(c->policy, &f);
 	c->decided = true;
 }
 
@@ -180,10 +168,10 @@ static void look_plain(struct connection *c, char first)
 		decide(c);
 	/* An empty line may stand before a request (RFC 9112 2.2); else it begins with a method. */
 	if (first != '\r' && !http_is_token(str_n(&first, 1))) {
-		f = facts_of(c);
+		f = connection_facts(c);
 		f.proto = PROTO_HTTPS;
 		connection_refuse(c,
-				  policy_decide(c->w->policy, &f).verdict == VERDICT_DENY
+				  policy_decide(c->policy, &f).verdict == VERDICT_DENY
 					  ? REFUSAL_not_http
 					  : REFUSAL_not_tls,
 				  "");

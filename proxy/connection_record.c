@@ -1,6 +1,7 @@
 #include "proxy/audit.h"
 #include "proxy/clock.h"
 #include "proxy/connection.h"
+#include "proxy/refusal_list.h"
 #include "proxy/repeats.h"
 
 static void put_connection(struct record *r, const struct connection *c, const char *phase)
@@ -29,8 +30,10 @@ static void put_verdict(struct record *r, const struct connection *c)
 {
 	bool by_rule = !c->refused || c->refusal.reason == REFUSAL_policy;
 
-	if (by_rule && c->decided) {
-		audit_decision(r, c->w->policy, c->decision);
+	if (by_rule && c->outlawed) {
+		audit_outlawed(r, c->policy, c->decision);
+	} else if (by_rule && c->decided) {
+		audit_decision(r, c->policy, c->decision);
 	} else if (c->refused) {
 		record_str(r, REC_verdict, STR("deny"));
 		record_str(r, REC_reason, str_of(c->ended));
@@ -49,7 +52,7 @@ bool connection_record_open(struct connection *c)
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "open");
 	put_verdict(&r, c);
-	e = audit_commit(c->w, &r);
+	e = audit_commit(c->w, c->policy, &r);
 	c->open_recorded = e == OK;
 	return e != ERR_FULL;
 }
@@ -72,7 +75,25 @@ static enum err write_close(struct connection *c)
 	record_u64(&r, REC_ms_tls, c->ms_tls);
 	record_u64(&r, REC_ms, clock_ms() - c->opened);
 	record_str(&r, REC_ended, str_of(c->ended));
-	return audit_commit_end(c->w, &r, c->open_recorded);
+	return audit_commit_end(c->w, c->policy, &r, c->open_recorded);
+}
+
+/* For the box's own list: what was refused before there was HTTP to say it in. */
+static void list_refusal(const struct connection *c)
+{
+	struct refusal_note note = { .step = c->env.site.proto == PROTO_HTTPS ? REFUSED_TLS
+									      : REFUSED_CONNECT,
+				     .id = c->refusal.id, .host = c->env.site.name,
+				     .port = c->env.site.port, .reason = str_of(c->ended),
+				     .retry = refusal_retry(c->refusal.reason) };
+
+	if (!c->refused)
+		return;
+	if (c->refusal.reason == REFUSAL_policy && c->decided) {
+		note.rule = policy_rule(c->w->policy, c->decision.rule).id;
+		note.reason = policy_rule(c->w->policy, c->decision.rule).reason;
+	}
+	refusal_list_note(c->w->refusals, &note);
 }
 
 bool connection_record_close(struct connection *c)
@@ -90,11 +111,14 @@ bool connection_record_close(struct connection *c)
 		refusal_id(&c->refusal);
 	if (counts && !repeats_first(c->w->repeats, &what, c->refusal.id)) {
 		c->close_recorded = true;
+		list_refusal(c);
 		return true;
 	}
 	e = write_close(c);
 	if (e && counts)
 		repeats_drop(c->w->repeats, &what);
 	c->close_recorded = e != ERR_FULL;
+	if (c->close_recorded)
+		list_refusal(c);
 	return c->close_recorded;
 }

@@ -41,7 +41,7 @@ void dialer_job_free(struct job *j)
 /* ---- RESOLVE ---- */
 
 size_t dialer_job_vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
-	       struct addr *out, size_t max, struct buf *why)
+		       struct addr *out, size_t max, struct buf *why)
 {
 	size_t n = 0;
 
@@ -65,7 +65,6 @@ static void answer_resolve(struct box *b, uint32_t id, enum resolve_status statu
 	dialer_tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
 }
 
-/* The policy may be another than the one that the question began with. */
 static void finish_resolve(struct box *b, uint32_t id, struct str name,
 			   const struct resolver_answer *a)
 {
@@ -77,10 +76,6 @@ static void finish_resolve(struct box *b, uint32_t id, struct str name,
 	struct buf why;
 	size_t n;
 
-	if (policy_decide(b->policy, &f).verdict == VERDICT_DENY) {
-		answer_resolve(b, id, RESOLVE_DENIED);
-		return;
-	}
 	buf_init(&why, JOB_WHY_MAX);
 	n = dialer_job_vet(b, &f, a, good, MSG_ADDRS_MAX, &why);
 	for (size_t i = 0; i < n; i++)
@@ -94,6 +89,14 @@ static void finish_resolve(struct box *b, uint32_t id, struct str name,
 	buf_free(&why);
 }
 
+static bool is_denied(const struct box *b, struct str name)
+{
+	const struct facts f = { .host = name };
+
+	return policy_decide(b->policy, &f).verdict == VERDICT_DENY;
+}
+
+/* The policy may be another than the one that the question began with. */
 static void on_resolved(void *arg, const struct resolver_answer *a)
 {
 	struct job *j = arg;
@@ -103,7 +106,10 @@ static void on_resolved(void *arg, const struct resolver_answer *a)
 
 	j->wait = NULL;
 	dialer_job_free(j);
-	finish_resolve(b, id, name_str(&name), a);
+	if (is_denied(b, name_str(&name)))
+		answer_resolve(b, id, RESOLVE_DENIED);
+	else
+		finish_resolve(b, id, name_str(&name), a);
 }
 
 bool dialer_job_take_name(struct str text, struct name *out)
@@ -113,13 +119,11 @@ bool dialer_job_take_name(struct str text, struct name *out)
 
 void dialer_on_resolve(struct box *b, const struct msg_resolve *m)
 {
-	const struct facts f = { .host = m->name };
 	const struct resolver_answer *known;
 	struct name name;
 	struct job *j;
 
-	if (!dialer_job_take_name(m->name, &name) ||
-	    policy_decide(b->policy, &f).verdict == VERDICT_DENY) {
+	if (!dialer_job_take_name(m->name, &name) || is_denied(b, m->name)) {
 		answer_resolve(b, m->id, RESOLVE_DENIED);
 		return;
 	}

@@ -18,7 +18,7 @@
  *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA. The start's bytes wait for
  *             a worker that does not read; then its sandbox is given up.
  *             DIALER_SANDBOXES_MAX sandboxes.
- * Tests       tests/unit/proxy/test_dialer_service.c
+ * Tests       tests/unit/proxy/test_dialer_service.c, test_dialer_successors.c
  */
 #ifndef PROXY_DIALER_SERVICE_H
 #define PROXY_DIALER_SERVICE_H

@@ -4,7 +4,7 @@
  * Blocking    never.
  * Failure     dialer_tell_...(): false says that the box, or its worker, is gone: no job of it is
  *             left.
- * Tests       tests/unit/proxy/test_dialer_service.c
+ * Tests       tests/unit/proxy/test_dialer_service.c, test_dialer_successors.c
  */
 #ifndef PROXY_DIALER_STATE_H
 #define PROXY_DIALER_STATE_H
@@ -74,7 +74,7 @@ bool dialer_job_take_name(struct str text, struct name *out);
 #define JOB_WHY_MAX 256
 /* Leaves in @out the addresses without objection, at most @max; @why gets the first objection. */
 size_t dialer_job_vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
-	       struct addr *out, size_t max, struct buf *why);
+		       struct addr *out, size_t max, struct buf *why);
 void dialer_on_resolve(struct box *b, const struct msg_resolve *m);
 
 /* ---- dialer_dial.c ---- */

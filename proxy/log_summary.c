@@ -265,8 +265,8 @@ static void put_text(struct log_summary *s, size_t top, struct buf *out)
 
 	buf_printf(out, "%" PRIu64 " lines", s->lines);
 	if (s->lines) {
-		log_time_format(s->first_us, first);
-		log_time_format(s->last_us, last);
+		date_format(s->first_us, first);
+		date_format(s->last_us, last);
 		buf_printf(out, " from %s to %s", first, last);
 	}
 	buf_printf(out, "\n%" PRIu64 " requests, %" PRIu64 " refusals, %" PRIu64 " bytes up, %" PRIu64 " down\n",
@@ -302,9 +302,9 @@ static void put_json(struct log_summary *s, size_t top, struct buf *out)
 	json_init(&j, out);
 	json_object(&j);
 	json_put_u64(&j, "lines", s->lines);
-	log_time_format(s->first_us, time);
+	date_format(s->first_us, time);
 	json_put_str(&j, "first", s->lines ? str_of(time) : STR_NONE);
-	log_time_format(s->last_us, time);
+	date_format(s->last_us, time);
 	json_put_str(&j, "last", s->lines ? str_of(time) : STR_NONE);
 	json_numbers(&j, SANDBOXES, s->total.n);
 	for (enum subject i = 0; i < SUBJECTS; i++) {

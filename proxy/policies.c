@@ -9,6 +9,7 @@
  */
 #include "proxy/appliance.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ struct policy_file *policy_file_new(const char *path, int image)
 	if (!f)
 		return NULL;
 	f->refs = 1;
-	f->image = dup(image);
+	f->image = fcntl(image, F_DUPFD_CLOEXEC, 0);
 	f->path = strdup(path);
 	if (!f->path || f->image < 0 || policy_map(&f->image, 1, &f->map) != OK) {
 		policy_file_release(f);

@@ -70,6 +70,7 @@ enum refusal_reason {
 };
 
 #define REFUSAL_RETRY_S 5	/* for RETRY_LATER: when */
+#define REFUSAL_HELP "http://exeat.internal/refusals"	/* where the box can look further */
 #define REFUSAL_DETAILS_MAX 512	/* bytes of Proxy-Status details */
 
 struct refusal {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
-#include "proxy/refusal.h"
+#include "proxy/refusal_list.h"
 #include "proxy/tally.h"
 #include "proxy/worker.h"
 #include "sandbox/nflog.h"
@@ -92,7 +92,7 @@ static enum err record(struct refused *r, const struct tally_line *line)
 	memcpy(to.b, key.to, sizeof(to.b));
 	addr_format(&to, text);
 	record_begin(&rec, RECORD_connect);
-	audit_decision(&rec, r->w->policy, line->decision);
+	audit_decision(&rec, line->policy, line->decision);
 	record_str(&rec, REC_refusal, str_of(line->id));
 	if (name_behind(r, &to, &name)) {
 		record_str(&rec, REC_destination, name);
@@ -104,7 +104,7 @@ static enum err record(struct refused *r, const struct tally_line *line)
 		record_u64(&rec, REC_port, key.port);
 	record_str(&rec, REC_protocol, str_of(protocol_name(key.protocol, protocol)));
 	record_u64(&rec, REC_count, line->count ? line->count : 1);
-	return audit_commit(r->w, &rec);
+	return audit_commit(r->w, line->policy, &rec);
 }
 
 static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t suppressed)
@@ -117,7 +117,30 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	record_begin(&rec, RECORD_connect);
 	record_str(&rec, REC_verdict, STR("deny"));
 	record_u64(&rec, REC_suppressed, suppressed);
-	return audit_commit(r->w, &rec) == OK;
+	return audit_commit(r->w, r->w->policy, &rec) == OK;
+}
+
+/* For the box's own list. */
+static void list_refusal(struct refused *r, const struct refused_packet *p, struct decision decision,
+			 const char *id)
+{
+	const struct rule_info rule = policy_rule(r->w->policy, decision.rule);
+	char text[ADDR_TEXT_MAX], protocol[16];
+	struct refusal_note note = { .step = REFUSED_CONNECT, .id = id, .port = p->port,
+				     .rule = rule.id, .reason = rule.reason, .retry = "ask" };
+
+	if (!name_behind(r, &p->to, &note.host))
+		note.host = str_of(addr_format(&p->to, text));
+	note.protocol = str_of(protocol_name(p->protocol, protocol));
+	if (p->protocol == IPPROTO_UDP) {
+		note.reason = STR("UDP does not leave here");
+		note.retry = "never";
+	} else if (p->to.family == 4 && addr_to_v4(&p->to) == r->w->refusal_address) {
+		note.reason = STR("the name that led to this address was refused, see step dns");
+	} else if (note.reason.n == 0) {
+		note.reason = STR("no rule allows this port of this host or address");
+	}
+	refusal_list_note(r->w->refusals, &note);
 }
 
 static struct packet_key key_of(const struct refused_packet *p)
@@ -136,13 +159,15 @@ static void note(struct refused *r, const struct refused_packet *p)
 {
 	const struct packet_key key = key_of(p);
 	const struct str bytes = str_n((const char *)&key, sizeof(key));
-	const struct tally_line *line;
+	const struct decision decision = decide(r, p);
+	const struct tally_line *line = NULL;
 	struct refusal refusal = { 0 };
 
 	refusal_id(&refusal);
-	if (tally_note(r->tally, bytes, decide(r, p), refusal.id, &line) == TALLY_FIRST &&
+	if (tally_note(r->tally, bytes, decision, refusal.id, &line) == TALLY_FIRST &&
 	    record(r, line) != OK)
 		tally_retry(r->tally, bytes);
+	list_refusal(r, p, decision, line ? line->id : refusal.id);
 }
 
 static void take_datagram(struct refused *r, struct str datagram)
@@ -191,7 +216,7 @@ struct refused *refused_new(struct worker *w, int nflog)
 	}
 	r->w = w;
 	r->fd = nflog;
-	r->tally = tally_new(w->base, tell_repeats, r);
+	r->tally = tally_new(w->base, &w->policy, tell_repeats, r);
 	r->readable = event_new(w->base, nflog, EV_READ | EV_PERSIST, on_readable, r);
 	if (!r->tally || !r->readable || event_add(r->readable, NULL) < 0) {
 		refused_free(r);

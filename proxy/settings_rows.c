@@ -133,7 +133,7 @@ static const struct schema_row limits_rows[] = {
 	      .help = "sandboxes at once, all together"),
 	FIELD("leases", NUMBER, leases, .min = 1, .max = 4096, .initial = "4096",
 	      .help = "names that one box may know at once"),
-	FIELD("connections", NUMBER, connections, .min = 1, .max = 16384, .initial = "1024",
+	FIELD("connections", NUMBER, connections, .min = 1, .max = MSG_CONNECTIONS_MAX, .initial = "1024",
 	      .help = "connections that one box may have open"),
 	FIELD("dials", NUMBER, dials, .min = 1, .max = 4096, .initial = "256",
 	      .help = "connections to origins that may be under way at once"),

@@ -28,10 +28,15 @@ void tell_lost(const struct part *p, const char *what_now)
 	const struct sandbox *s = p->role == ROLE_WORKER ? p->owner : NULL;
 	int status = p->status;
 
-	fprintf(stderr, "exeat: the %s%s%s is gone (%s %d%s%s); %s\n", role_name(p->role),
-		s ? " of " : "", s ? s->name : "", WIFSIGNALED(status) ? "signal" : "exit",
-		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), p->why ? ": " : "",
-		p->why ? p->why : "", what_now);
+	if (p->pid == 0)
+		fprintf(stderr, "exeat: the %s%s%s %s (exeat-%s in %s); %s\n", role_name(p->role),
+			s ? " of " : "", s ? s->name : "", p->why ? p->why : "is gone",
+			role_name(p->role), p->a->programs, what_now);
+	else
+		fprintf(stderr, "exeat: the %s%s%s is gone (%s %d%s%s); %s\n",
+			role_name(p->role), s ? " of " : "", s ? s->name : "", WIFSIGNALED(status) ? "signal" : "exit",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+			p->why ? ": " : "", p->why ? p->why : "", what_now);
 	if (put_role_lost(p, s ? s->name : "") != OK)
 		fprintf(stderr, "exeat: that cannot be recorded\n");
 }

@@ -23,6 +23,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "proxy/access_table.h"
 #include "proxy/clock.h"
 #include "proxy/log_key.h"
 #include "proxy/supervisor_records.h"
@@ -215,7 +216,8 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	    !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
-	if (!a->base || !watch(a))
+	a->access = access_table_new();
+	if (!a->base || !a->access || !watch(a))
 		return false;
 	part_adopt(&a->launcher[0], channel, pid);
 	part_want(&a->recorder);
@@ -317,6 +319,7 @@ static void release(struct appliance *a)
 	ring_close(a->ring);
 	rings_free(a);
 	broker_start_close(&a->broker_start);
+	access_table_free(a->access);
 	if (a->base)
 		event_base_free(a->base);
 }

@@ -47,7 +47,7 @@ static enum err say(enum err e, const char *fmt, ...)
 
 /* ---- the runtime ---- */
 
-static const char *runtime_path(void)
+const char *box_runtime_path(void)
 {
 	static const char *const names[] = { "runc", "crun" };
 	static const char *const folders[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
@@ -65,9 +65,14 @@ static const char *runtime_path(void)
 
 const char *box_runtime(void)
 {
-	const char *path = runtime_path();
+	const char *path = box_runtime_path();
 
 	return path ? strrchr(path, '/') + 1 : NULL;
+}
+
+void box_state(const char *id, char out[BOX_STATE_MAX])
+{
+	snprintf(out, BOX_STATE_MAX, KEEPER_FOLDER "/%s/state", id);
 }
 
 /* ---- its version ---- */
@@ -80,7 +85,7 @@ static struct {
 
 void box_ask_version(void)
 {
-	const char *runtime = runtime_path();
+	const char *runtime = box_runtime_path();
 	int p[2];
 
 	if (!runtime || version.pid > 0 || pipe2(p, O_CLOEXEC) < 0)
@@ -188,7 +193,7 @@ static bool good_id(const char *id)
 
 static enum err check(const struct box_spec *spec, const char **runtime)
 {
-	*runtime = runtime_path();
+	*runtime = box_runtime_path();
 	if (geteuid() != 0)
 		return say(ERR_DENIED, "a box needs root, for network and mount namespaces: "
 			   "run it with sudo");

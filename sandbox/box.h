@@ -49,6 +49,13 @@ struct box_spec {
 
 /* "runc" or "crun" as found on PATH (static), or NULL. */
 const char *box_runtime(void);
+/* Its whole path (static), or NULL. */
+const char *box_runtime_path(void);
+#define BOX_STATE_MAX 128
+/* The folder where the runtime keeps what it knows of a box, for "runc --root FOLDER exec ID"; a file
+ * BOX_PROCESS in it says what a further command runs as. */
+#define BOX_PROCESS "process.json"
+void box_state(const char *id, char out[BOX_STATE_MAX]);
 
 /* ---- who makes it ---- */
 

@@ -44,6 +44,8 @@ struct bundle {
 };
 
 void bundle_write(const struct bundle *b, struct buf *out);
+/* The value of its "process" alone: what a further command in the box runs as (runc exec -p). */
+void bundle_write_process(const struct box_spec *spec, struct buf *out);
 /* The value of the configuration's "seccomp". */
 void seccomp_profile_write(struct json *j);
 

@@ -44,8 +44,8 @@ must_use enum err channel_pair(int fds[2]);
 struct channel *channel_new(struct event_base *base, int fd, const struct channel_peer *peer);
 void channel_free(struct channel *c);
 void channel_set_phase(struct channel *c, enum phase phase);
-/* Bytes of memory that the queue may take from now on. */
-void channel_set_limit(struct channel *c, size_t bytes);
+/* Bytes of memory, and messages, that the queue may take from now on. */
+void channel_set_limit(struct channel *c, size_t bytes, size_t messages);
 must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
 			       size_t n_fds);
 /* For a handler that keeps none of a message's descriptors, or not those that are -1 by now. */

@@ -260,8 +260,27 @@ static enum err write_config(const struct keeper *k)
 	return e;
 }
 
+/* The bundle is seen by the keeper and the runtime alone; who runs a further command in the box finds
+ * here what it runs as. */
+static enum err write_process(const struct keeper *k)
+{
+	int folder = open(k->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct buf out;
+	enum err e;
+
+	if (folder < 0)
+		return ERR_SYSTEM;
+	buf_init(&out, BUNDLE_MAX);
+	bundle_write_process(k->spec, &out);
+	e = out.failed ? ERR_LIMIT : tree_file(folder, BOX_PROCESS, buf_str(&out), 0600);
+	buf_free(&out);
+	close(folder);
+	return e;
+}
+
 static enum err make_ready(struct keeper *k, const char **what)
 {
+	char root[PATH_BYTES + 32];
 	enum err e;
 
 	*what = "heir";
@@ -271,7 +290,10 @@ static enum err make_ready(struct keeper *k, const char **what)
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return ERR_SYSTEM;
 	*what = k->folder;
-	if (mkdir(k->bundle, 0711) < 0 || mkdir(k->state, 0700) < 0)
+	/* The root is seen here alone, but the runtime that runs a further command goes to a folder of
+	 * its name. */
+	snprintf(root, sizeof(root), "%s/root", k->bundle);
+	if (mkdir(k->bundle, 0711) < 0 || mkdir(root, 0711) < 0 || mkdir(k->state, 0700) < 0)
 		return ERR_SYSTEM;
 	*what = "cgroups";
 	/* crun does not start where a v2 tree stands beside v1's. */
@@ -284,7 +306,8 @@ static enum err make_ready(struct keeper *k, const char **what)
 	if (pipe2(k->life, O_CLOEXEC) < 0)
 		return ERR_SYSTEM;
 	*what = "config.json";
-	return write_config(k);
+	e = write_config(k);
+	return e == OK ? write_process(k) : e;
 }
 
 /* ---- running ---- */

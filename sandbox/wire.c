@@ -476,6 +476,12 @@ static enum err open_sockets(struct wire_gateway *g, struct wire_box *b, uint16_
 	return e;
 }
 
+/* Where the box is told what is what: admitted as long as it is there, whatever a policy says. */
+static struct rules_pair own_pair(const struct wire_box *b)
+{
+	return (struct rules_pair){ .address = b->gateway, .port = WIRE_NOTICE_PORT };
+}
+
 static enum err number_box(uint32_t index, const struct addr_range *pool, struct wire_box *b,
 			   struct wire_error *why)
 {
@@ -520,7 +526,7 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 	if (e == OK)
 		e = open_sockets(g, &b, group, why);
 	if (e == OK)
-		e = rules_add_box(g->nft, b.ifname, group, why);
+		e = rules_add_box(g->nft, b.ifname, group, own_pair(&b), why);
 	netlink_close(box_route);
 	if (e == OK)
 		*out = b;
@@ -571,6 +577,12 @@ enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64
 	return e;
 }
 
+enum err wire_box_untold(struct wire_gateway *g, const struct wire_box *b, uint64_t *packets,
+			 struct wire_error *why)
+{
+	return rules_beyond_log(g->nft, b->ifname, packets, why);
+}
+
 void wire_box_release(struct wire_box *b)
 {
 	close_fd(&b->tproxy);
@@ -619,7 +631,7 @@ void wire_box_close(struct wire_gateway *g, struct wire_box *b)
 	wire_box_release(b);
 	if (b->ifindex == 0)
 		return;
-	(void)!rules_remove_box(g->nft, b->ifname, &ignored);
+	(void)!rules_remove_box(g->nft, b->ifname, own_pair(b), &ignored);
 	(void)put_ifinfo(netlink_message(g->route, RTM_DELLINK, 0, "veth"), b->ifindex);
 	(void)!netlink_commit(g->route, &ignored);
 	b->ifindex = 0;
@@ -670,14 +682,16 @@ static bool was_admitted(const struct wire_admitted *a, const struct rules_pair 
 
 /* Puts what is new of it at the end of the list, first what the kernel does not have yet: so many
  * are returned. */
-static size_t list(struct wire_admitted *a, uint32_t address, const uint16_t *ports, size_t n)
+static size_t list(const struct wire_box *b, uint32_t address, const uint16_t *ports, size_t n)
 {
+	const struct rules_pair own = own_pair(b);
+	struct wire_admitted *a = b->admitted;
 	size_t unknown = a->n;
 
 	for (size_t i = 0; i < n; i++) {
 		struct rules_pair p = { .address = address, .port = ports[i] };
 
-		if (is_admitted(a, address, ports[i]))
+		if (is_admitted(a, address, ports[i]) || compare(&p, &own) == 0)
 			continue;
 		a->pairs[a->n++] = p;
 		if (!was_admitted(a, &p)) {
@@ -701,7 +715,7 @@ enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t a
 	e = remember(a, n);
 	if (e != OK)
 		return e;
-	unknown = list(a, address, ports, n);
+	unknown = list(b, address, ports, n);
 	if (unknown == before)
 		return OK;
 	e = rules_admit(g->nft, b->ifname, a->pairs + before, unknown - before, why);

@@ -351,6 +351,7 @@ static void accepting_stops_without_descriptors_and_goes_on_with_them(void **sta
 	assert_int_equal(connections_count(r.w.connections), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 	rig_until(&r, peer_has(&c, "\r\n\r\nhi"));
+	rig_until(&r, log_has(&r, "new connections wait\",\"count\":"));
 	peer_close(&c);
 	rig_close(&r);
 }

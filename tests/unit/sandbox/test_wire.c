@@ -235,6 +235,35 @@ static void admission_is_of_one_box_and_one_port(void **state)
 	expect(&world.box[0], (struct act){ SOCK_STREAM, 0, SYNTHETIC + 2, 444 }, ECONNREFUSED);
 }
 
+static void port_80_of_its_own_gateway_reaches_the_worker_and_no_other(void **state)
+{
+	struct wire_box *b = &world.box[0];
+	int fd;
+
+	(void)state;
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, WIRE_NOTICE_PORT }, 0);
+	fd = accept_soon(b->tproxy);
+	expect_name(fd, b->gateway, WIRE_NOTICE_PORT);
+	close(fd);
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, 443 }, ECONNREFUSED);
+	expect(b, (struct act){ SOCK_STREAM, 0, world.box[1].gateway, WIRE_NOTICE_PORT }, ECONNREFUSED);
+}
+
+static void what_a_policy_admits_of_the_gateway_is_withdrawn_without_its_port_80(void **state)
+{
+	static const uint16_t ports[] = { WIRE_NOTICE_PORT, 8081 };
+	struct wire_box *b = &world.box[1];
+	struct wire_error why = { "", 0 };
+
+	(void)state;
+	need(wire_admit(world.gateway, b, b->gateway, ports, 2, &why), &why);
+	wire_admit_anew(b);
+	need(wire_admit_done(world.gateway, b, &why), &why);
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, 8081 }, ECONNREFUSED);
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, WIRE_NOTICE_PORT }, 0);
+	close(accept_soon(b->tproxy));
+}
+
 static void what_is_not_admitted_is_refused_at_once(void **state)
 {
 	static const uint16_t ports[] = { 22, 80, 443, 853, 3000, 5432, 8080, 65535 };
@@ -399,6 +428,25 @@ static void refused_packets_are_told_to_their_boxs_log_alone(void **state)
 		assert_int_equal(r.port, 4444);
 		assert_true(nothing_waits(world.box[1 - i].nflog));
 	}
+}
+
+static void refusals_beyond_the_rate_are_counted_for_their_box_alone(void **state)
+{
+	const unsigned many = 2 * (RULES_LOG_BURST + RULES_LOG_PER_SECOND);
+	struct wire_error why = { "", 0 };
+	uint64_t before = 0, untold = 0, neighbours = 0, neighbours_before = 0;
+	struct wire_box *b = &world.box[0];
+
+	(void)state;
+	assert_int_equal(wire_box_untold(world.gateway, b, &before, &why), OK);
+	assert_int_equal(wire_box_untold(world.gateway, &world.box[1], &neighbours_before, &why), OK);
+	for (unsigned i = 0; i < many; i++)
+		expect(b, (struct act){ SOCK_STREAM, 0, ELSEWHERE, 4444 }, ECONNREFUSED);
+	assert_int_equal(wire_box_untold(world.gateway, b, &untold, &why), OK);
+	assert_int_equal(wire_box_untold(world.gateway, &world.box[1], &neighbours, &why), OK);
+	assert_in_range(untold - before, 1, many);
+	assert_int_equal(neighbours, neighbours_before);
+	drain(b->nflog);
 }
 
 static void open_connection_outlives_its_admission(void **state)
@@ -570,6 +618,8 @@ int main(void)
 		cmocka_unit_test(bytes_of_a_box_are_counted_each_way),
 		cmocka_unit_test(one_address_admitted_to_two_boxes_reaches_each_ones_listener),
 		cmocka_unit_test(admission_is_of_one_box_and_one_port),
+		cmocka_unit_test(port_80_of_its_own_gateway_reaches_the_worker_and_no_other),
+		cmocka_unit_test(what_a_policy_admits_of_the_gateway_is_withdrawn_without_its_port_80),
 		cmocka_unit_test(what_is_not_admitted_is_refused_at_once),
 		cmocka_unit_test(fifty_udp_refusals_in_a_row_are_all_seen),
 		cmocka_unit_test(another_boxs_address_is_refused_not_silent),
@@ -578,6 +628,7 @@ int main(void)
 		cmocka_unit_test(dns_query_to_any_address_arrives_and_is_answered_as_from_there),
 		cmocka_unit_test(dns_over_tcp_to_any_address_arrives),
 		cmocka_unit_test(refused_packets_are_told_to_their_boxs_log_alone),
+		cmocka_unit_test(refusals_beyond_the_rate_are_counted_for_their_box_alone),
 		cmocka_unit_test(forged_source_is_dropped_and_its_owner_hears_nothing),
 		cmocka_unit_test(open_connection_outlives_its_admission),
 		cmocka_unit_test(number_used_again_inherits_no_admission),
