@@ -45,7 +45,7 @@ SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) $(EXPLAIN
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c proxy/control_request.c \
                       proxy/control_route.c proxy/control_fields.c proxy/control_listen.c proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
                       proxy/control_api.c proxy/control_client.c proxy/show.c proxy/verbs.c \
-                      proxy/cmd_status.c proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/runtime_exec.c \
+                      proxy/cmd_status.c proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c sandbox/enter.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
                       sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c \
                       proxy/access_table.c proxy/access_rule.c proxy/access_show.c
