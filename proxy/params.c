@@ -1,5 +1,6 @@
 #include "proxy/params.h"
 
+#include "conf/hex.h"
 #include "conf/utf8.h"
 
 /* ---- values ---- */
@@ -69,14 +70,6 @@ static const char *end(struct params *p, const struct param *v)
 
 /* ---- forms ---- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = ascii_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* False: a '%' that no two hex digits follow (RFC 3986 2.1). */
 static bool decode(struct str s, struct buf *out)
 {
@@ -89,8 +82,8 @@ static bool decode(struct str s, struct buf *out)
 		}
 		if (s.n - i < 3)
 			return false;
-		high = hex_digit(s.p[i + 1]);
-		low = hex_digit(s.p[i + 2]);
+		high = hex_value(s.p[i + 1]);
+		low = hex_value(s.p[i + 2]);
 		if (high < 0 || low < 0)
 			return false;
 		buf_put_c(out, (char)(high << 4 | low));
@@ -179,7 +172,7 @@ static bool take_unit(struct str *s, uint32_t *unit)
 	if (s->n < 4)
 		return false;
 	for (size_t i = 0; i < 4; i++) {
-		int digit = hex_digit(s->p[i]);
+		int digit = hex_value(s->p[i]);
 
 		if (digit < 0)
 			return false;

@@ -4,7 +4,7 @@
  * twice, a broken escape, a control byte (also an escaped one) and text that is no UTF-8 are errors,
  * told in words. Of JSON one flat object of texts is read, no more (RFC 8259).
  *
- * Ownership   values are the caller's: params_init(), params_free().
+ * Ownership   values are the caller's: params_add(), params_free().
  * Blocking    never.
  * Failure     what is wrong, as static text, and in params.wrong which name it is about; NULL: read.
  * Limits      PARAMS_MAX names; each value its own.

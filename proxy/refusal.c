@@ -98,11 +98,11 @@ static void write_body(const struct refusal *r, struct buf *body)
 	put_known(&j, "host", r->host);
 	put_known(&j, "method", r->method);
 	put_known(&j, "path", r->path);
+	json_put_str(&j, "help", STR(REFUSAL_HELP));
 	json_put_str(&j, "refusal", str_of(r->id));
 	json_put_str(&j, "retry", str_of(refusal_retry(r->reason)));
 	if (row->retry == RETRY_LATER)
 		json_put_u64(&j, "retry_after", REFUSAL_RETRY_S);
-	json_put_str(&j, "help", STR(REFUSAL_HELP));
 	json_object_end(&j);
 	buf_put_c(body, '\n');
 }
