@@ -29,7 +29,7 @@ static const char usage_text[] =
 	"  sandbox   start, stop and show the appliance's boxes\n"
 	"  request   show and close what boxes have asked for\n"
 	"  policy    check a policy, explain what it does to a request, have it reloaded\n"
-	"  log       verify the audit log, show it\n"
+	"  log       verify the audit log, show and search it\n"
 	"  settings  show the operator's settings, check them\n"
 	"  version   print the version\n"
 	"\n"
