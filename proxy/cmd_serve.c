@@ -9,94 +9,102 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proxy/control_api.h"
 #include "proxy/log_path.h"
 #include "proxy/serve.h"
 #include "proxy/usage.h"
 
-static const char usage_text[] =
-	"usage: exeat serve [--settings FILE] [--log FILE] [--socket PATH] [--group NAME] [--policies DIR]\n"
-	"\n"
-	"Runs sandboxes that are started over the control socket. Root only.\n";
+#define LOG_DEFAULT "/var/log/exeat/audit.jsonl"
 
-struct options {
-	const char *settings, *log, *socket, *group, *policies;
-};
+static const char usage_text[] =
+	"usage: exeat serve [--settings FILE]\n"
+	"\n"
+	"Runs sandboxes that are started over its control socket: exeat sandbox --help. Root only.\n"
+	"\n"
+	"  --settings FILE    this machine's settings; if not given, ~/.config/exeat/exeat.yaml, else\n"
+	"                     /etc/exeat/exeat.yaml, else none\n"
+	"\n"
+	"It ends at SIGTERM and SIGINT, and reads policies again at SIGHUP. The exit status is 0; 1 if it\n"
+	"could not start or not go on, 64 for a wrong command line.\n";
 
 static char command_name[] = "exeat serve";
 
-static const char **slot(struct options *o, int c)
-{
-	switch (c) {
-	case 's': return &o->settings;
-	case 'l': return &o->log;
-	case 'c': return &o->socket;
-	case 'g': return &o->group;
-	case 'p': return &o->policies;
-	default:  return NULL;
-	}
-}
-
-static bool parse(int argc, char **argv, struct options *o, int *status)
+/* False: the command ends here, with *status. */
+static bool parse(int argc, char **argv, const char **settings, int *status)
 {
 	static const struct option options[] = {
-		{ "settings", required_argument, NULL, 's' }, { "log", required_argument, NULL, 'l' },
-		{ "socket", required_argument, NULL, 'c' },   { "group", required_argument, NULL, 'g' },
-		{ "policies", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "settings", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
 	int c;
 
 	argv[0] = command_name;
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		const char **to = slot(o, c);
-
-		if (!to) {
+		if (c != 's') {
 			*status = c == 'h' ? usage_show(usage_text) : usage_wrong(command_name, NULL);
 			return false;
 		}
-		*to = optarg;
+		*settings = optarg;
 	}
 	*status = optind < argc ? usage_wrong(command_name, "it takes no argument") : 0;
 	return *status == 0;
 }
 
-static bool find_group(const char *name, gid_t *gid)
+static bool find_group(struct str name, gid_t *gid)
 {
-	struct group *g = name ? getgrnam(name) : NULL;
+	char text[64];
+	struct group *g;
 
-	*gid = g ? g->gr_gid : (gid_t)-1;
-	if (!name || g)
+	*gid = (gid_t)-1;
+	if (!name.n)
 		return true;
-	fprintf(stderr, "exeat serve: there is no group \"%s\"\n", name);
-	return false;
+	snprintf(text, sizeof(text), "%.*s", STR_ARG(name));
+	g = getgrnam(text);
+	if (g)
+		*gid = g->gr_gid;
+	else
+		fprintf(stderr, "%s: there is no group \"%s\": make it: groupadd --system %s\n", command_name, text,
+			text);
+	return g != NULL;
+}
+
+static bool serve(const struct settings *settings)
+{
+	char socket[PATH_MAX], policies[PATH_MAX], log[PATH_MAX];
+	struct serve_spec spec = { .settings = settings, .log_path = log, .log = -1, .socket = socket,
+				   .policies = policies };
+	bool ok;
+
+	snprintf(socket, sizeof(socket), "%.*s", STR_ARG(settings->control_socket));
+	snprintf(policies, sizeof(policies), "%.*s", STR_ARG(settings->policies_directory));
+	snprintf(log, sizeof(log), "%.*s",
+		 STR_ARG(settings->log_path.n ? settings->log_path : STR(LOG_DEFAULT)));
+	if (!find_group(settings->control_group, &spec.group))
+		return false;
+	if (log_path_open(log, &spec.log) != OK) {
+		fprintf(stderr, "%s: the audit log %s: %s; nothing is run without one\n", command_name, log,
+			strerror(errno));
+		return false;
+	}
+	ok = serve_run(&spec);
+	close(spec.log);
+	return ok;
 }
 
 int cmd_serve(int argc, char **argv)
 {
-	struct options o = { .socket = CONTROL_SOCKET, .policies = "/etc/exeat/policies",
-			     .log = "/var/log/exeat/audit.jsonl" };
-	struct serve_spec spec = { .log = -1 };
+	const char *path = NULL;
 	struct settings *settings;
 	int status;
 
-	if (!parse(argc, argv, &o, &status))
+	if (!parse(argc, argv, &path, &status))
 		return status;
 	if (geteuid() != 0) {
-		fprintf(stderr, "exeat serve: must be root: start it with sudo\n");
+		fprintf(stderr, "%s: must be root: start it with sudo\n", command_name);
 		return EXIT_FAILURE;
 	}
-	settings = settings_load(o.settings);
-	if (!settings || !find_group(o.group, &spec.group))
+	settings = settings_load(path);
+	if (!settings)
 		return EXIT_FAILURE;
-	spec.settings = settings;
-	spec.log_path = o.log;
-	spec.socket = o.socket;
-	spec.policies = o.policies;
-	if (log_path_open(o.log, &spec.log) != OK)
-		fprintf(stderr, "exeat serve: the audit log %s: %s\n", o.log, strerror(errno));
-	status = spec.log >= 0 && serve_run(&spec) ? EXIT_SUCCESS : EXIT_FAILURE;
-	if (spec.log >= 0)
-		close(spec.log);
+	status = serve(settings) ? EXIT_SUCCESS : EXIT_FAILURE;
 	settings_free(settings);
 	return status;
 }
