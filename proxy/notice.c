@@ -96,7 +96,8 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return audit_commit(n->w, &r) == OK;
 }
 
-void notice_record(struct notice *n, struct str method, struct str path, const struct notice_reply *r)
+void notice_record(struct notice *n, struct str method, struct str path,
+		   const struct notice_reply *r)
 {
 	static const char no_id[17];
 	const struct decision none = { VERDICT_ALLOW, { 0, RULE_DEFAULT } };
