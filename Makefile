@@ -17,6 +17,8 @@ LF.cov     := --coverage
 WARN       := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wswitch-enum -Wvla -Werror
 LIBEXEC    := $(PREFIX)/libexec/exeat
+UNITS      := $(PREFIX)/lib/systemd/system
+MAN        := exeat.8 exeat.yaml.5 exeat-policy.5
 COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong -fno-common \
               $(CF.$(MODE)) $(CPPFLAGS) $(CFLAGS)
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
@@ -24,6 +26,8 @@ LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 # ---- what is in which process: what is not listed is not in it ----
 CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c
 YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
+                      proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c
@@ -34,35 +38,39 @@ CHANNEL := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD := sandbox/ring.c proxy/record.c
 
-SRC.exeat := $(CONF) $(YAML) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) $(EXPLAIN) proxy/settings.c \
+SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) $(EXPLAIN) \
+                      sandbox/notify.c \
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
+                      proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c proxy/log_key.c proxy/log_sign.c \
                       proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_records.c \
                       proxy/parts.c proxy/rings.c proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c \
                       proxy/policies.c proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c \
                       proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
                       sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c \
-                      proxy/access_table.c proxy/access_rule.c proxy/access_show.c
+                      sandbox/held_secret.c proxy/access_table.c proxy/access_rule.c proxy/access_show.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
                       proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
                       proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/exchange.c \
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
-                      proxy/worker.c proxy/nursery.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
+                      proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
                       proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c \
+                      proxy/nursery.c proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c \
                       $(EXPLAIN) policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
                       proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
-                      broker/ca.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c proxy/grant.c \
-                      proxy/audit.c proxy/broker_service.c proxy/broker.c
-SRC.exeat-recorder := $(ROLE) $(RECORD) proxy/log_write.c proxy/recorder.c proxy/journal.c
+                      broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
+                      proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
+SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
+                      proxy/recorder.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 
@@ -81,7 +89,7 @@ objects   = $(patsubst %.c,$(O)/%.o,$(1))
 libs      = $(if $(1),$(shell pkg-config --libs $(1)))
 
 .DEFAULT_GOAL := all
-.PHONY: all run check lint compdb install uninstall clean help deps fuzz bench FORCE
+.PHONY: all run check lint compdb install uninstall man clean help deps fuzz bench FORCE
 .SECONDARY:
 
 all: $(BINARIES) ## build the programs
@@ -126,11 +134,18 @@ install: ## build for release and install under DESTDIR/PREFIX
 	  install -D -m 0755 build/release/$$p $(DESTDIR)$(LIBEXEC)/$$p; done
 	$(Q)set -e; for f in policy.yaml exeat.yaml; do \
 	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
+	$(Q)set -e; for p in $(MAN); do \
+	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
+	$(Q)install -d $(DESTDIR)$(UNITS)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|' conf/systemd/exeat.service.in > $(DESTDIR)$(UNITS)/exeat.service
+man: $(O)/exeat ## write those manual pages anew that are made of what the programs know
+	$(Q)sh conf/man/make-pages.sh $(O) conf/man
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 uninstall: ## take away what install has put there
 	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/exeat
-	$(Q)rm -rf $(DESTDIR)$(LIBEXEC) $(DESTDIR)$(PREFIX)/share/doc/exeat
+	$(Q)rm -rf $(DESTDIR)$(LIBEXEC) $(DESTDIR)$(PREFIX)/share/doc/exeat $(DESTDIR)$(UNITS)/exeat.service
+	$(Q)for p in $(MAN); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
 clean: ## remove what was built
 	rm -rf build compile_commands.json
 

@@ -1,8 +1,10 @@
 #include "broker/ca.h"
 
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
@@ -137,6 +139,65 @@ enum err ca_new(struct str sandbox, struct ca **out)
 	if (!make_ca(c, sandbox)) {
 		ca_free(c);
 		return ERR_CRYPTO;
+	}
+	*out = c;
+	return OK;
+}
+
+/* ---- the same CA again ---- */
+
+/* OpenSSL's own form of a number: its caller's bytes are the only ones that it goes through. */
+enum err ca_key(const struct ca *c, unsigned char key[CA_KEY_BYTES])
+{
+	OSSL_PARAM params[] = {
+		OSSL_PARAM_construct_BN(OSSL_PKEY_PARAM_PRIV_KEY, key, CA_KEY_BYTES),
+		OSSL_PARAM_construct_end(),
+	};
+
+	return EVP_PKEY_get_params(c->key, params) == 1 && params[0].return_size == CA_KEY_BYTES
+		       ? OK : ERR_CRYPTO;
+}
+
+/* A private key and the point in a certificate; NULL where they are no pair. */
+static EVP_PKEY *join_key(unsigned char key[CA_KEY_BYTES], const ASN1_BIT_STRING *point)
+{
+	char group[] = "P-256";
+	OSSL_PARAM params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, group, 0),
+		OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, point->data,
+						  (size_t)point->length),
+		OSSL_PARAM_construct_BN(OSSL_PKEY_PARAM_PRIV_KEY, key, CA_KEY_BYTES),
+		OSSL_PARAM_construct_end(),
+	};
+	EVP_PKEY_CTX *make = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL), *check = NULL;
+	EVP_PKEY *joined = NULL;
+
+	if (make && EVP_PKEY_fromdata_init(make) == 1 &&
+	    EVP_PKEY_fromdata(make, &joined, EVP_PKEY_KEYPAIR, params) == 1)
+		check = EVP_PKEY_CTX_new_from_pkey(NULL, joined, NULL);
+	if (!check || EVP_PKEY_pairwise_check(check) != 1) {
+		EVP_PKEY_free(joined);
+		joined = NULL;
+	}
+	EVP_PKEY_CTX_free(check);
+	EVP_PKEY_CTX_free(make);
+	return joined;
+}
+
+enum err ca_again(struct str der, unsigned char key[CA_KEY_BYTES], struct ca **out)
+{
+	const unsigned char *p = (const unsigned char *)der.p;
+	struct ca *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return ERR_NOMEM;
+	if (der.n <= CERTIFICATE_MAX)
+		c->cert = d2i_X509(NULL, &p, (long)der.n);
+	if (c->cert && p == (const unsigned char *)der.p + der.n)
+		c->key = join_key(key, X509_get0_pubkey_bitstr(c->cert));
+	if (!c->key) {
+		ca_free(c);
+		return ERR_SYNTAX;
 	}
 	*out = c;
 	return OK;

@@ -1,14 +1,15 @@
 /* broker/ca.h - the certificate authority of one sandbox
  *
- * ECDSA P-256 throughout. The CA's key never leaves this object; where the process has set up
- * OpenSSL's secure heap it lies there (locked, in no core file). Profile: RFC 5280 4.2.1, strict
- * clients' reading of it: CA with SKI, critical basicConstraints (pathlen 0) and keyUsage
- * keyCertSign|cRLSign; leaf with AKI, SKI, keyUsage digitalSignature, EKU serverAuth, one SAN (DNS
- * name or IP, critical where the subject is empty), a positive random serial of at least 64 bits,
- * SHA-256, CN only where it fits (64 bytes), at most 397 days, notBefore an hour back.
+ * ECDSA P-256 throughout. The CA's key leaves this object for broker/ca_seal.c alone; where the
+ * process has set up OpenSSL's secure heap it lies there (locked, in no core file). Profile: RFC
+ * 5280 4.2.1, strict clients' reading of it: CA with SKI, critical basicConstraints (pathlen 0)
+ * and keyUsage keyCertSign|cRLSign; leaf with AKI, SKI, keyUsage digitalSignature, EKU serverAuth,
+ * one SAN (DNS name or IP, critical where the subject is empty), a positive random serial of at
+ * least 64 bits, SHA-256, CN only where it fits (64 bytes), at most 397 days, notBefore an hour
+ * back.
  *
- * A CA lives CA_DAYS, longer than any sandbox: it dies with the broker or its sandbox, since its
- * key is nowhere else. Leaves live LEAF_DAYS, and never past their CA.
+ * A CA lives CA_DAYS, longer than any sandbox, and dies with it. Leaves live LEAF_DAYS, and never
+ * past their CA.
  *
  * Ownership   ca_free(). Output is appended to the caller's buffers.
  * Blocking    a signature: some 30 microseconds.
@@ -38,5 +39,14 @@ must_use enum err ca_check_key(struct str spki);
 must_use enum err ca_leaf(const struct ca *c, struct str name, struct str spki, struct buf *out);
 /* The CA certificate's DER. */
 must_use enum err ca_der(const struct ca *c, struct buf *out);
+
+#define CA_KEY_BYTES 32		/* P-256 */
+#define CA_DER_MAX 2048		/* what ca_der() has made is far below it */
+
+/* The private key, into memory that the caller locks and wipes; in a form for ca_again(). */
+must_use enum err ca_key(const struct ca *c, unsigned char key[CA_KEY_BYTES]);
+/* The CA of a certificate and its key, as ca_der() and ca_key() gave them; ERR_SYNTAX where they
+ * are no pair. */
+must_use enum err ca_again(struct str der, unsigned char key[CA_KEY_BYTES], struct ca **out);
 
 #endif

@@ -94,6 +94,12 @@ void json_u64(struct json *j, uint64_t v)
 	buf_printf(j->out, "%llu", (unsigned long long)v);
 }
 
+void json_null(struct json *j)
+{
+	item(j);
+	buf_put_str(j->out, STR("null"));
+}
+
 void json_bool(struct json *j, bool v)
 {
 	item(j);

@@ -26,6 +26,7 @@ struct json {
  * come to ours. A file that needs both includes <jansson.h> first. */
 #define json_object exeat_json_object
 #define json_array exeat_json_array
+#define json_null exeat_json_null
 
 void json_init(struct json *j, struct buf *out);
 void json_object(struct json *j);
@@ -36,6 +37,7 @@ void json_key(struct json *j, const char *key);
 void json_str(struct json *j, struct str s);
 void json_u64(struct json *j, uint64_t v);
 void json_bool(struct json *j, bool v);
+void json_null(struct json *j);
 
 /* key and value in one */
 void json_put_str(struct json *j, const char *key, struct str s);

@@ -15,6 +15,11 @@ struct unit {
 	uint64_t factor;
 };
 
+static const struct unit durations[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
+					 { "d", 86400000 }, { NULL, 0 } };
+static const struct unit sizes[] = { { "", 1 }, { "KiB", 1u << 10 }, { "MiB", 1u << 20 },
+				     { "GiB", 1u << 30 }, { NULL, 0 } };
+
 /* ---- values as text ---- */
 
 static bool parse_unit(struct str text, const struct unit *units, uint64_t *out)
@@ -46,27 +51,24 @@ bool schema_parse_bool(struct str text, bool *out)
 
 bool schema_parse_duration(struct str text, uint64_t *ms)
 {
-	static const struct unit units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 },
-					     { "h", 3600000 }, { "d", 86400000 }, { NULL, 0 } };
-
-	return parse_unit(text, units, ms);
+	return parse_unit(text, durations, ms);
 }
 
 bool schema_parse_size(struct str text, uint64_t *bytes)
 {
-	static const struct unit units[] = { { "", 1 }, { "KiB", 1u << 10 }, { "MiB", 1u << 20 },
-					     { "GiB", 1u << 30 }, { NULL, 0 } };
-
-	return parse_unit(text, units, bytes);
+	return parse_unit(text, sizes, bytes);
 }
 
 /* ---- one value ---- */
 
-static void store_u32(const struct walk *w, const struct schema_row *row, uint64_t v)
+static void store_amount(const struct walk *w, const struct schema_row *row, uint64_t v)
 {
 	uint32_t narrow = (uint32_t)v;
 
-	memcpy(w->out + row->offset, &narrow, sizeof(narrow));
+	if (row->type == SCHEMA_NUMBER)
+		memcpy(w->out + row->offset, &narrow, sizeof(narrow));
+	else
+		memcpy(w->out + row->offset, &v, sizeof(v));
 }
 
 /* NUMBER, DURATION, SIZE: reads the text, or says how such a thing is written. */
@@ -85,27 +87,31 @@ static bool parse_amount(const struct schema_row *row, struct str text, uint64_t
 	return str_to_u64(text, UINT64_MAX, v);
 }
 
-static const char *written(enum schema_type type, uint64_t v, char *out, size_t n)
+/* The largest unit that divides it. */
+static const struct unit *unit_of(const struct unit *units, uint64_t v)
 {
-	const char *unit = "";
+	const struct unit *best = units;
 
-	if (type == SCHEMA_DURATION) {
-		unit = v % 86400000 == 0 ? "d" : v % 3600000 == 0 ? "h" : v % 60000 == 0 ? "m"
-		     : v % 1000 == 0 ? "s" : "ms";
-		v /= *unit == 'd' ? 86400000 : *unit == 'h' ? 3600000 : *unit == 's' ? 1000
-		   : unit[1] == 's' ? 1 : 60000;
-	} else if (type == SCHEMA_SIZE && v) {
-		unit = v % (1u << 20) == 0 ? "MiB" : v % (1u << 10) == 0 ? "KiB" : "";
-		v /= *unit == 'M' ? 1u << 20 : *unit == 'K' ? 1u << 10 : 1;
-	}
-	snprintf(out, n, "%llu%s", (unsigned long long)v, unit);
+	for (; units->name; units++)
+		if (v && v % units->factor == 0)
+			best = units;
+	return best;
+}
+
+const char *schema_written(enum schema_type type, uint64_t v, char *out, size_t n)
+{
+	static const struct unit plain[] = { { "", 1 }, { NULL, 0 } };
+	const struct unit *unit = unit_of(type == SCHEMA_DURATION ? durations
+					  : type == SCHEMA_SIZE ? sizes : plain, v);
+
+	snprintf(out, n, "%llu%s", (unsigned long long)(v / unit->factor), unit->name);
 	return out;
 }
 
 static void fill_amount(const struct walk *w, const struct schema_row *row,
 			const struct yaml_node *value)
 {
-	uint64_t v, max = row->max ? row->max : UINT32_MAX;
+	uint64_t v, max = row->max ? row->max : row->type == SCHEMA_NUMBER ? UINT32_MAX : UINT64_MAX;
 	char low[32], high[32];
 	const char *form;
 
@@ -114,10 +120,10 @@ static void fill_amount(const struct walk *w, const struct schema_row *row,
 			   form, STR_ARG(value->text));
 	else if (v < row->min || v > max)
 		diag_error(w->diags, value->at, NULL, "\"%s\" must be from %s to %s", row->key,
-			   written(row->type, row->min, low, sizeof(low)),
-			   written(row->type, max, high, sizeof(high)));
+			   schema_written(row->type, row->min, low, sizeof(low)),
+			   schema_written(row->type, max, high, sizeof(high)));
 	else
-		store_u32(w, row, v);
+		store_amount(w, row, v);
 }
 
 static void fill_bool(const struct walk *w, const struct schema_row *row,
@@ -182,10 +188,20 @@ static void fill_text(const struct walk *w, const struct schema_row *row,
 		memcpy(w->out + row->offset, &value->text, sizeof(value->text));
 }
 
+static bool too_many(const struct walk *w, const struct schema_row *row,
+		     const struct yaml_node *value, size_t n)
+{
+	if (row->max == 0 || n <= row->max)
+		return false;
+	diag_error(w->diags, value->at, NULL, "\"%s\" has more than %llu items", row->key,
+		   (unsigned long long)row->max);
+	return true;
+}
+
 static void fill_list(const struct walk *w, const struct schema_row *row,
 		      const struct yaml_node *value)
 {
-	bool good = true;
+	bool good = !too_many(w, row, value, schema_count(value));
 
 	if (!value->first) {
 		diag_error(w->diags, value->at, "leave the key out, or write what it is to hold",
@@ -214,7 +230,7 @@ static void fill_map(const struct walk *w, const struct schema_row *row,
 	if (row->type == SCHEMA_GROUP) {
 		inner.what = row->key;
 		(void)read_rows(row->rows, &inner, value);
-	} else {
+	} else if (!too_many(w, row, value, schema_count(value) / 2)) {
 		memcpy(w->out + row->offset, &value, sizeof(value));
 	}
 }

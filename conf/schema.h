@@ -27,8 +27,8 @@ enum schema_type {
 	SCHEMA_TEXT,		/* struct str; not empty */
 	SCHEMA_BOOL,		/* bool */
 	SCHEMA_NUMBER,		/* uint32_t */
-	SCHEMA_DURATION,	/* uint32_t, milliseconds */
-	SCHEMA_SIZE,		/* uint32_t, bytes */
+	SCHEMA_DURATION,	/* uint64_t, milliseconds */
+	SCHEMA_SIZE,		/* uint64_t, bytes */
 	SCHEMA_CHOICE,		/* unsigned: index in .choices */
 	SCHEMA_TEXTS,		/* const struct yaml_node *: a list of texts, not empty itself */
 	SCHEMA_LIST,		/* const struct yaml_node *: a list, not empty */
@@ -41,12 +41,16 @@ struct schema_row {
 	const char *key;
 	enum schema_type type;
 	size_t offset;
-	uint64_t min, max; /* NUMBER, DURATION (ms), SIZE; TEXT: bytes; max 0: no limit */
+	uint64_t min, max; /* NUMBER, DURATION (ms), SIZE; max alone: bytes of a TEXT, items of TEXTS,
+			    * LIST and MAP; max 0: no limit */
 	const char *initial; /* the default, as it would be written; NULL: the field stays zero */
+	const char *without;	/* what holds where it is not written and has no default, in words */
 	bool required;
 	const char *const *choices;	/* CHOICE: NULL-ended */
 	const char *later; /* CHOICE: values that this version does not have, space-separated */
 	const struct schema_row *rows;	/* GROUP */
+	const struct schema_row *each;	/* MAP: what a value is, for the documents; .key: what a key is */
+	const char *pattern;		/* TEXT, TEXTS: what .check wants, as ECMA 262 has it; or NULL */
 	const char *help;		/* one line */
 	/* Further checks once the type holds: NULL, or what is wrong (static text). */
 	const char *(*check)(struct str value);
@@ -62,5 +66,7 @@ size_t schema_count(const struct yaml_node *list);
 bool schema_parse_bool(struct str text, bool *out);
 bool schema_parse_duration(struct str text, uint64_t *ms);
 bool schema_parse_size(struct str text, uint64_t *bytes);
+/* A NUMBER, DURATION or SIZE as one would write it. Returns @out. */
+const char *schema_written(enum schema_type type, uint64_t v, char *out, size_t n);
 
 #endif

@@ -359,6 +359,7 @@ enum err policy_map(const int *memfds, size_t n, struct policy **out)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return ERR_NOMEM;
+	p->holders = 1;
 	for (; p->n < n && e == OK; p->n += e == OK)
 		e = map_one(memfds[p->n], &p->images[p->n], digests[p->n]);
 	if (e == OK && !digest_sha256(digests, n * DIGEST_BYTES, all))
@@ -372,9 +373,16 @@ enum err policy_map(const int *memfds, size_t n, struct policy **out)
 	return OK;
 }
 
+struct policy *policy_hold(struct policy *p)
+{
+	if (p)
+		p->holders++;
+	return p;
+}
+
 void policy_free(struct policy *p)
 {
-	if (!p)
+	if (!p || --p->holders > 0)
 		return;
 	for (size_t i = 0; i < p->n; i++)
 		munmap((void *)(uintptr_t)p->images[i].header, p->images[i].header->length);

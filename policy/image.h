@@ -127,6 +127,7 @@ struct image {
 
 /* What policy_map() makes of its descriptors. */
 struct policy {
+	unsigned holders;
 	size_t n;
 	struct image images[POLICY_STACK_MAX];
 	char digest[DIGEST_HEX + 1];

@@ -36,6 +36,10 @@
 struct policy;
 
 must_use enum err policy_map(const int *memfds, size_t n, struct policy **out);
+/* Whoever keeps a rule's number or a text of it beyond the present event holds the policy that it
+ * is of: another may take its place meanwhile. NULL holds nothing. */
+struct policy *policy_hold(struct policy *p);
+/* Gives one hold back, or the one that policy_map() gave; with the last one the policy goes. */
 void policy_free(struct policy *p);
 
 /* SHA-256 over the stack's image digests, hex; each image's digest is over its bytes. */

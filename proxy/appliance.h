@@ -30,6 +30,7 @@
 #include "policy/policy.h"
 #include "proxy/launcher.h"
 #include "proxy/messages.h"
+#include "proxy/role_start.h"
 #include "proxy/settings.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -130,7 +131,7 @@ struct ring_slot {
 	struct ring_fds fds;
 	enum role writer;
 	char sandbox[MSG_SANDBOX_NAME_MAX + 1];
-	char policy[65];
+	char policy[65], policy_before[65];
 	bool ending;
 };
 
@@ -225,6 +226,7 @@ struct sandbox {
 	uint64_t kill_at_ms;		/* its box is ended then; 0: not asked to stop */
 	int status;			/* as from a shell */
 	uint64_t cpu_ms, bytes_up, bytes_down;
+	uint64_t untold;	/* refused packets that no record tells one by one */
 	char why[256];			/* it failed, or was stopped */
 };
 
@@ -272,12 +274,14 @@ void tell_lost(const struct part *p, const char *what_now);
 struct appliance {
 	const struct settings *settings;
 	const char *log_path;
-	int log;
+	int log;			/* the caller's */
+	int log_key, log_next;		/* its key; the file that it was rotated to, or -1 */
 	struct event_base *base;
 	char programs[4096];
 	struct wire_gateway *gateway;
 	struct launcher_job job;
 	struct part *parts;
+	struct part *rotator;		/* the launcher that was asked to rotate the log, or NULL */
 	struct part launcher[2], nursery, recorder, broker, dialer;
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */
@@ -287,6 +291,7 @@ struct appliance {
 	unsigned n_sandboxes;		/* those that have not ended */
 	struct event *tick, *signal_event;
 	int signals;
+	struct broker_start broker_start;
 	const struct policy *secrets_of;	/* only those that it names are opened; NULL: all */
 	unsigned bad_secrets;
 	bool log_only;			/* nothing will run: no broker, no dialer */

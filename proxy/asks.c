@@ -5,9 +5,17 @@
  * question is
  *
  *   SENT        waiting for its answer; its timer delivers the failure if none comes in time
+ *   WAITING     who is to be asked is away, and its successor expected; its timer delivers the
+ *               failure if none comes within PEER_WAIT_MS
  *   FAILED      could not be sent: its timer, due at once, delivers the failure from the loop
  *   FORGOTTEN   cancelled or timed out: the answer may still come and is then thrown away; its
  *               timer ends that after ASK_FORGOTTEN_MS
+ *
+ * A dialer or broker that is gone has forgotten what it was asked: its successor is asked again.
+ * None of these questions does anything twice that may be done only once: a connection that was
+ * dialled for nobody is closed with its dialer, and no byte of a request goes out before its
+ * answer. But what was sent ASK_SENDS_MAX times and not answered once may be what they died of, and
+ * fails.
  *
  * A descriptor that nobody waits for is closed and its ticket handed back, whatever its id says.
  */
@@ -24,12 +32,13 @@
 #define ASK_GRANT_MS 15000
 #define ASK_ACCESS_MS 5000
 #define ASK_FORGOTTEN_MS 60000
+#define ASK_SENDS_MAX 2
 /* Room beside those under way: questions that failed at once or were forgotten. */
 #define SLOTS (2 * ASKS_MAX)
 #define NO_SLOT UINT16_MAX
 
 enum ask_kind { ASK_RESOLVE, ASK_LEASE, ASK_DIAL, ASK_LEAF, ASK_GRANT, ASK_ACCESS, ASK_KINDS };
-enum ask_state { ASK_SENT, ASK_FAILED, ASK_FORGOTTEN };
+enum ask_state { ASK_SENT, ASK_WAITING, ASK_FAILED, ASK_FORGOTTEN };
 
 union ask_fn {
 	resolved_fn *resolved;
@@ -46,6 +55,15 @@ struct ask {
 	enum ask_kind kind;
 	enum ask_state state;
 	bool full;		/* failed because there were too many */
+	unsigned sends;
+	/* what is asked */
+	struct buf text;	/* a name; of a grant: method, path; for access: method, URL, reason */
+	size_t method_n, url_n;
+	bool literal;
+	uint16_t port;
+	uint64_t ticket;
+	enum proto proto;
+
 	union ask_fn fn;
 	void *arg;
 	struct event *timer;
@@ -60,7 +78,7 @@ struct slot {
 struct kind_table {
 	struct slot *slots;
 	uint16_t used, free;	/* slots ever used; head of the list of free ones */
-	unsigned sent;
+	unsigned open;		/* sent or waiting */
 };
 
 struct asks {
@@ -71,6 +89,11 @@ struct asks {
 static const unsigned time_limit[ASK_KINDS] = {
 	[ASK_RESOLVE] = ASK_RESOLVE_MS, [ASK_LEASE] = ASK_LEASE_MS, [ASK_DIAL] = ASK_DIAL_MS,
 	[ASK_LEAF] = ASK_LEAF_MS, [ASK_GRANT] = ASK_GRANT_MS, [ASK_ACCESS] = ASK_ACCESS_MS,
+};
+
+static const enum role asked[ASK_KINDS] = {
+	[ASK_RESOLVE] = ROLE_DIALER, [ASK_LEASE] = ROLE_SUPERVISOR, [ASK_DIAL] = ROLE_DIALER,
+	[ASK_LEAF] = ROLE_BROKER, [ASK_GRANT] = ROLE_BROKER, [ASK_ACCESS] = ROLE_SUPERVISOR,
 };
 
 /* ---- the table ---- */
@@ -111,13 +134,26 @@ static bool enter(struct kind_table *t, struct ask *ask)
 	return true;
 }
 
+static bool is_open(enum ask_state state)
+{
+	return state == ASK_SENT || state == ASK_WAITING;
+}
+
 static void set_state(struct ask *ask, enum ask_state state)
 {
 	struct kind_table *t = &ask->asks->kinds[ask->kind];
 
-	t->sent -= ask->state == ASK_SENT;
-	t->sent += state == ASK_SENT;
+	t->open -= is_open(ask->state);
+	t->open += is_open(state);
 	ask->state = state;
+}
+
+static void release(struct ask *ask)
+{
+	if (ask->timer)
+		event_free(ask->timer);
+	buf_wipe(&ask->text);
+	free(ask);
 }
 
 static void leave(struct ask *ask)
@@ -125,12 +161,11 @@ static void leave(struct ask *ask)
 	struct kind_table *t = &ask->asks->kinds[ask->kind];
 	uint16_t slot = (uint16_t)(ask->id & (SLOTS - 1));
 
-	t->sent -= ask->state == ASK_SENT;
+	t->open -= is_open(ask->state);
 	t->slots[slot].ask = NULL;
 	t->slots[slot].next_free = t->free;
 	t->free = slot;
-	event_free(ask->timer);
-	free(ask);
+	release(ask);
 }
 
 static void set_timer(struct ask *ask, unsigned ms)
@@ -236,8 +271,7 @@ void asks_free(struct asks *a)
 	free(a);
 }
 
-/* A question in its slot, counted as sent unless there are too many; NULL without memory or
- * slot. */
+/* A question in its slot; NULL without memory or slot. */
 static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn, void *arg)
 {
 	struct kind_table *t = &w->asks->kinds[kind];
@@ -249,36 +283,15 @@ static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn
 	ask->kind = kind;
 	ask->fn = fn;
 	ask->arg = arg;
-	ask->full = t->sent >= ASKS_MAX;
+	ask->full = t->open >= ASKS_MAX;
 	ask->state = ASK_FAILED;
+	buf_init(&ask->text, MESSAGE_MAX);
 	ask->timer = event_new(w->base, -1, 0, on_timer, ask);
 	if (!ask->timer || !enter(t, ask)) {
-		if (ask->timer)
-			event_free(ask->timer);
-		free(ask);
+		release(ask);
 		return NULL;
 	}
 	return ask;
-}
-
-/* Sends the question; what cannot be sent fails from the loop. */
-static ask_id send_ask(struct ask *ask, struct channel *to, uint16_t type, const void *msg)
-{
-	if (!ask->full && to && channel_send(to, type, msg, NULL, 0) == OK) {
-		set_state(ask, ASK_SENT);
-		set_timer(ask, time_limit[ask->kind]);
-	} else {
-		set_timer(ask, 0);
-	}
-	return ask->id;
-}
-
-ask_id ask_resolve(struct worker *w, struct str name, resolved_fn *fn, void *arg)
-{
-	struct ask *ask = new_ask(w, ASK_RESOLVE, (union ask_fn){ .resolved = fn }, arg);
-	struct msg_resolve m = { .id = ask ? ask->id : 0, .name = name };
-
-	return ask ? send_ask(ask, w->dialer, MSG_RESOLVE, &m) : 0;
 }
 
 /* The ports of a lease are all that the policy could allow for its name. */
@@ -296,53 +309,168 @@ static size_t pack_ports(struct worker *w, struct str name, char out[2 * POLICY_
 	return 2 * n;
 }
 
-ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg)
+static enum err say_lease(const struct ask *ask, struct channel *to)
 {
 	char ports[2 * POLICY_PORTS_MAX];
-	struct ask *ask = new_ask(w, ASK_LEASE, (union ask_fn){ .leased = fn }, arg);
-	struct msg_lease m = { .id = ask ? ask->id : 0, .name = name };
+	struct msg_lease m = { .id = ask->id, .name = buf_str(&ask->text) };
 
-	m.ports = str_n(ports, pack_ports(w, name, ports));
-	return ask ? send_ask(ask, w->supervisor, MSG_LEASE, &m) : 0;
+	m.ports = str_n(ports, pack_ports(ask->asks->w, m.name, ports));
+	return channel_send(to, MSG_LEASE, &m, NULL, 0);
+}
+
+static enum err say_grant(const struct ask *ask, struct channel *to)
+{
+	struct str text = buf_str(&ask->text);
+	struct msg_grant m = { .id = ask->id, .ticket = ask->ticket, .proto = (uint8_t)ask->proto,
+			       .method = str_n(text.p, ask->method_n),
+			       .path = str_from(text, ask->method_n) };
+
+	return channel_send(to, MSG_GRANT, &m, NULL, 0);
+}
+
+static enum err say_access(const struct ask *ask, struct channel *to)
+{
+	struct str text = buf_str(&ask->text), rest = str_from(text, ask->method_n);
+	struct msg_access m = { .id = ask->id, .method = str_n(text.p, ask->method_n),
+				.url = str_n(rest.p, ask->url_n),
+				.reason = str_from(rest, ask->url_n) };
+
+	return channel_send(to, MSG_ACCESS, &m, NULL, 0);
+}
+
+static enum err say(const struct ask *ask, struct channel *to)
+{
+	struct msg_resolve resolve = { .id = ask->id, .name = buf_str(&ask->text) };
+	struct msg_dial dial = { .id = ask->id, .name = resolve.name, .literal = ask->literal,
+				 .port = ask->port };
+	struct msg_leaf leaf = { .id = ask->id, .name = resolve.name, .literal = ask->literal };
+
+	if (ask->text.failed)
+		return ERR_NOMEM;
+	switch (ask->kind) {
+	case ASK_RESOLVE:
+		return channel_send(to, MSG_RESOLVE, &resolve, NULL, 0);
+	case ASK_LEASE:
+		return say_lease(ask, to);
+	case ASK_DIAL:
+		return channel_send(to, MSG_DIAL, &dial, NULL, 0);
+	case ASK_LEAF:
+		return channel_send(to, MSG_LEAF, &leaf, NULL, 0);
+	case ASK_GRANT:
+		return say_grant(ask, to);
+	case ASK_ACCESS:
+		return say_access(ask, to);
+	case ASK_KINDS:
+		break;
+	}
+	abort();
+}
+
+static struct channel *channel_to(const struct worker *w, enum role role)
+{
+	return role == ROLE_DIALER ? w->dialer : role == ROLE_BROKER ? w->broker : w->supervisor;
+}
+
+/* Only who is replaced is waited for; without the supervisor this process ends, too. */
+static void wait_for_peer(struct ask *ask)
+{
+	bool fails = asked[ask->kind] == ROLE_SUPERVISOR || ask->sends >= ASK_SENDS_MAX;
+
+	set_state(ask, fails ? ASK_FAILED : ASK_WAITING);
+	set_timer(ask, fails ? 0 : PEER_WAIT_MS);
+}
+
+/* Sends the question, or has it wait; what cannot be sent fails from the loop. */
+static ask_id send_ask(struct ask *ask)
+{
+	struct channel *to = channel_to(ask->asks->w, asked[ask->kind]);
+	enum err e = ask->full ? ERR_FULL : to ? say(ask, to) : ERR_CLOSED;
+
+	if (e == OK) {
+		ask->sends++;
+		set_state(ask, ASK_SENT);
+		set_timer(ask, time_limit[ask->kind]);
+	} else if (e == ERR_CLOSED) {
+		wait_for_peer(ask);
+	} else {
+		set_state(ask, ASK_FAILED);
+		set_timer(ask, 0);
+	}
+	return ask->id;
+}
+
+ask_id ask_resolve(struct worker *w, struct str name, resolved_fn *fn, void *arg)
+{
+	struct ask *ask = new_ask(w, ASK_RESOLVE, (union ask_fn){ .resolved = fn }, arg);
+
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, name);
+	return send_ask(ask);
+}
+
+ask_id ask_lease(struct worker *w, struct str name, leased_fn *fn, void *arg)
+{
+	struct ask *ask = new_ask(w, ASK_LEASE, (union ask_fn){ .leased = fn }, arg);
+
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, name);
+	return send_ask(ask);
 }
 
 ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, dialed_fn *fn,
 		void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_DIAL, (union ask_fn){ .dialed = fn }, arg);
-	struct msg_dial m = {
-		.id = ask ? ask->id : 0, .name = name, .literal = literal, .port = port
-	};
 
-	return ask ? send_ask(ask, w->dialer, MSG_DIAL, &m) : 0;
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, name);
+	ask->literal = literal;
+	ask->port = port;
+	return send_ask(ask);
 }
 
 ask_id ask_leaf(struct worker *w, struct str name, bool literal, leaf_fn *fn, void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_LEAF, (union ask_fn){ .leaf = fn }, arg);
-	struct msg_leaf m = { .id = ask ? ask->id : 0, .name = name, .literal = literal };
 
-	return ask ? send_ask(ask, w->broker, MSG_LEAF, &m) : 0;
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, name);
+	ask->literal = literal;
+	return send_ask(ask);
 }
 
 ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method,
 		 struct str path, granted_fn *fn, void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_GRANT, (union ask_fn){ .granted = fn }, arg);
-	struct msg_grant m = { .id = ask ? ask->id : 0, .ticket = ticket, .proto = (uint8_t)proto,
-			       .method = method, .path = path };
 
-	return ask ? send_ask(ask, w->broker, MSG_GRANT, &m) : 0;
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, method);
+	buf_put_str(&ask->text, path);
+	ask->method_n = method.n;
+	ask->ticket = ticket;
+	ask->proto = proto;
+	return send_ask(ask);
 }
 
 ask_id ask_access(struct worker *w, struct str method, struct str url, struct str reason,
 		  access_fn *fn, void *arg)
 {
 	struct ask *ask = new_ask(w, ASK_ACCESS, (union ask_fn){ .access = fn }, arg);
-	struct msg_access m = { .id = ask ? ask->id : 0, .method = method, .url = url,
-				.reason = reason };
 
-	return ask ? send_ask(ask, w->supervisor, MSG_ACCESS, &m) : 0;
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, method);
+	buf_put_str(&ask->text, url);
+	buf_put_str(&ask->text, reason);
+	ask->method_n = method.n;
+	ask->url_n = url.n;
+	return send_ask(ask);
 }
 
 void ask_cancel(struct worker *w, ask_id id)
@@ -353,16 +481,55 @@ void ask_cancel(struct worker *w, ask_id id)
 		return;
 	if (ask->state == ASK_SENT)
 		forget(ask);
-	else if (ask->state == ASK_FAILED)
+	else if (ask->state != ASK_FORGOTTEN)
 		leave(ask);
+}
+
+/* ---- peers that go and come ---- */
+
+/* Every question to the role; @fn may end it. */
+static void each_to(struct worker *w, enum role role, void (*fn)(struct ask *))
+{
+	for (unsigned k = 0; k < ASK_KINDS; k++) {
+		struct kind_table *t = &w->asks->kinds[k];
+
+		for (uint16_t i = 0; asked[k] == role && i < t->used; i++)
+			if (t->slots[i].ask)
+				fn(t->slots[i].ask);
+	}
+}
+
+static void lose(struct ask *ask)
+{
+	if (ask->state == ASK_SENT)
+		wait_for_peer(ask);
+	else if (ask->state == ASK_FORGOTTEN)
+		leave(ask);
+}
+
+static void ask_again(struct ask *ask)
+{
+	if (ask->state == ASK_WAITING)
+		send_ask(ask);
+}
+
+void asks_peer_gone(struct worker *w, enum role role)
+{
+	each_to(w, role, lose);
+}
+
+void asks_peer_back(struct worker *w, enum role role)
+{
+	each_to(w, role, ask_again);
 }
 
 void hang_up(struct worker *w, uint64_t ticket)
 {
 	struct msg_hangup m = { .ticket = ticket };
 
-	/* A dialer that is gone has forgotten its tickets; one whose queue is full has a worker
-	 * that does not read: its channel ends, and all tickets with it. */
+	/* A dialer that is gone has forgotten its tickets (its successor knows none of them); one
+	 * whose queue is full has a worker that does not read: its channel ends, and all tickets
+	 * with it. */
 	if (ticket && w->dialer && channel_send(w->dialer, MSG_HANGUP, &m, NULL, 0) != OK)
 		return;
 }

@@ -4,6 +4,7 @@
 
 #include "proxy/worker.h"
 
+#define REASON_MAX 512
 #define FILE_SHOWN_MAX 496	/* with ":4294967295" within the field's 512 bytes */
 
 void audit_rule(struct record *r, const struct rule_info *rule)
@@ -30,12 +31,32 @@ void audit_decision(struct record *r, const struct policy *p, struct decision d)
 	record_str(r, REC_reason, rule.reason);
 }
 
-enum err audit_commit(struct worker *w, struct record *r)
+void audit_outlawed(struct record *r, const struct policy *p, struct decision d)
 {
+	struct rule_info rule = policy_rule(p, d.rule);
+	char why[REASON_MAX];
+
+	snprintf(why, sizeof(why), "%s%s%.*s", AUDIT_OUTLAWED, rule.reason.n ? ": " : "",
+		 STR_ARG(rule.reason));
+	record_str(r, REC_verdict, STR("deny"));
+	audit_rule(r, &rule);
+	record_str(r, REC_reason, str_of(why));
+}
+
+static void put_policy(struct record *r, const struct policy *p)
+{
+	if (p)
+		record_str(r, REC_policy, policy_digest(p));
+}
+
+enum err audit_commit(struct worker *w, const struct policy *p, struct record *r)
+{
+	put_policy(r, p);
 	return record_commit(r, w->ring);
 }
 
-enum err audit_commit_end(struct worker *w, struct record *r, bool begun)
+enum err audit_commit_end(struct worker *w, const struct policy *p, struct record *r, bool begun)
 {
+	put_policy(r, p);
 	return begun ? record_commit_end(r, w->ring) : record_commit(r, w->ring);
 }

@@ -13,6 +13,8 @@
 #include "policy/policy.h"
 #include "proxy/record.h"
 
+#define AUDIT_OUTLAWED "a new policy denies it"
+
 struct worker;
 
 /* Fields rule and rule_at (file:line; not there for the default, which stands in no file). */
@@ -20,9 +22,13 @@ void audit_rule(struct record *r, const struct rule_info *rule);
 /* Fields verdict, rule, rule_at and reason. Undecided is "allow": the step went on, and the first
  * rule that may still allow stands for it. */
 void audit_decision(struct record *r, const struct policy *p, struct decision d);
-must_use enum err audit_commit(struct worker *w, struct record *r);
+/* The same of what was allowed until a new policy, @p, denied it. */
+void audit_outlawed(struct record *r, const struct policy *p, struct decision d);
+/* Names the policy that the record is by, and commits it. */
+must_use enum err audit_commit(struct worker *w, const struct policy *p, struct record *r);
 /* @begun: its begin is on record, so its end is to be, too, even while the log cannot be written.
  */
-must_use enum err audit_commit_end(struct worker *w, struct record *r, bool begun);
+must_use enum err audit_commit_end(struct worker *w, const struct policy *p, struct record *r,
+				   bool begun);
 
 #endif

@@ -13,7 +13,7 @@
 #include <openssl/x509.h>
 #include <unistd.h>
 
-#include "broker/ca.h"
+#include "broker/ca_seal.h"
 #include "proxy/broker_service.h"
 #include "proxy/clock.h"
 #include "proxy/role.h"
@@ -30,21 +30,27 @@ static uint64_t now(void)
 	return clock_ms() / 1000;
 }
 
-/* A CA and a leaf that nobody gets. */
-static bool rehearse(void)
+/* A CA and a leaf that nobody gets, sealed and opened. */
+static bool rehearse(const struct seal_key *seal_key)
 {
+	const struct seal_owner owner = { STR("rehearsal"), 0 };
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	unsigned char *spki = NULL;
 	int n = key ? i2d_PUBKEY(key, &spki) : 0;
-	struct ca *ca = NULL;
-	struct buf out;
+	struct ca *ca = NULL, *again = NULL;
+	struct buf out, sealed;
 	bool ok;
 
 	buf_init(&out, 2 * MSG_PEM_MAX);
+	buf_init(&sealed, MSG_SEALED_MAX);
 	ok = n > 0 && ca_new(STR("rehearsal"), &ca) == OK && ca_pem(ca, &out) == OK &&
-	     ca_leaf(ca, STR("rehearsal.test"), str_n((const char *)spki, (size_t)n), &out) == OK;
+	     ca_seal(ca, seal_key, &owner, &sealed) == OK &&
+	     ca_unseal(buf_str(&sealed), seal_key, &owner, &again) == OK &&
+	     ca_leaf(again, STR("rehearsal.test"), str_n((const char *)spki, (size_t)n), &out) == OK;
 	buf_free(&out);
+	buf_free(&sealed);
 	ca_free(ca);
+	ca_free(again);
 	OPENSSL_free(spki);
 	EVP_PKEY_free(key);
 	return ok;
@@ -53,6 +59,7 @@ static bool rehearse(void)
 static void start(struct role_env *env, const struct msg_broker_start *m, const int *fds)
 {
 	struct ring_fds ring_fds = { fds[0], fds[1], fds[2] };
+	struct seal_key *seal_key = NULL;
 	struct ring *ring = NULL;
 
 	if (env->state)
@@ -60,15 +67,19 @@ static void start(struct role_env *env, const struct msg_broker_start *m, const 
 	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 ||
 	    CRYPTO_secure_malloc_init(SECURE_HEAP_BYTES, SECURE_HEAP_LEAST) != 1)
 		role_fatal(&program, "no locked memory for private keys");
-	if (!rehearse())
+	if (seal_key_read(fds[3], &seal_key) != OK)
+		role_fatal(&program, "no key to seal certificate authorities with");
+	close(fds[3]);
+	if (!rehearse(seal_key))
 		role_fatal(&program, "cannot sign certificates");
 	if (m->secrets > MSG_SECRETS_MAX)
 		role_fatal(&program, "%u secrets (at most %u)", m->secrets, MSG_SECRETS_MAX);
 	if (ring_open_writer(&ring_fds, &ring) != OK)
 		role_fatal(&program, "cannot use the ring for its records");
-	env->state = broker_new(env->base, ring, now);
+	env->state = broker_new(env->base, ring, seal_key, now);
 	if (!env->state)
 		role_fatal(&program, "out of memory");
+	broker_limit(env->state, m->grants, m->queued);
 	broker_on_lost(env->state, role_lose_sandbox, env);
 	secrets_to_come = m->secrets;
 }
@@ -99,24 +110,57 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	return secrets_to_come == 0;
 }
 
+static void tell(struct role_env *env, uint16_t type, const void *msg)
+{
+	if (channel_send(env->supervisor, type, msg, NULL, 0) != OK)
+		event_base_loopbreak(env->base);	/* it is gone, and has said why */
+}
+
 /* An empty PEM says that the sandbox could not be taken. */
+static void take_sandbox(struct role_env *env, const struct msg_sandbox *m, int *fds, size_t n_fds)
+{
+	struct msg_sandbox_ca told = { .sandbox = m->sandbox };
+	struct broker_ca ca;
+
+	if (broker_sandbox(env->state, m, fds, n_fds, &ca) == OK) {
+		told.pem = buf_str(&ca.pem);
+		told.sealed = buf_str(&ca.sealed);
+	}
+	tell(env, MSG_SANDBOX_CA, &told);
+	broker_ca_free(&ca);
+}
+
+/* A sandbox that is not there was given up, and the supervisor has been told. */
+static void take_peer(struct role_env *env, const struct msg_peer *m, int fd)
+{
+	enum err e = broker_peer(env->state, m, fd);
+
+	if (e != OK && e != ERR_NOTFOUND)
+		role_lose_sandbox(env, m->sandbox, err_text(e));
+}
+
+static void take_policy(struct role_env *env, const struct msg_policy *m, int *fds, size_t n_fds)
+{
+	enum err e = broker_policy(env->state, m, fds, n_fds);
+	/* A sandbox that was given up goes on under no policy. */
+	const struct msg_policy_taken taken = { .sandbox = m->sandbox,
+						.ok = e == OK || e == ERR_NOTFOUND };
+
+	tell(env, MSG_POLICY_TAKEN, &taken);
+}
+
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
-	const struct msg_sandbox *m = msg;
-	struct msg_sandbox_ca ca;
-	struct buf pem;
-
-	if (type != MSG_SANDBOX) {
+	if (type == MSG_SANDBOX)
+		take_sandbox(env, msg, fds, n_fds);
+	else if (type == MSG_SANDBOX_GONE)
+		broker_sandbox_gone(env->state, ((const struct msg_sandbox_gone *)msg)->sandbox);
+	else if (type == MSG_PEER)
+		take_peer(env, msg, fds[0]);
+	else if (type == MSG_POLICY)
+		take_policy(env, msg, fds, n_fds);
+	else
 		channel_close_fds(fds, n_fds);
-		return;
-	}
-	buf_init(&pem, MSG_PEM_MAX);
-	if (broker_sandbox(env->state, m, fds, n_fds, &pem) != OK)
-		buf_free(&pem);
-	ca = (struct msg_sandbox_ca){ .sandbox = m->sandbox, .pem = buf_str(&pem) };
-	if (channel_send(env->supervisor, MSG_SANDBOX_CA, &ca, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* it is gone, and has said why */
-	buf_free(&pem);
 }
 
 static void on_end(struct role_env *env)

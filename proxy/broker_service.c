@@ -2,77 +2,27 @@
  *
  * A sandbox here is two channels (its worker's, and the dialer's for this sandbox), its policy, its
  * CA, the tickets of its live connections and the leaves signed for it. Which sandbox a message is
- * for, the channel says; no message names one.
+ * for, the channel says; no message names one. The supervisor makes a sandbox and takes it away; a
+ * worker that has merely ended leaves all of it until then.
  *
  * Order between the channels: the dialer sends TICKET to the broker before it sends DIALED to the
  * worker, so when a GRANT for that ticket has arrived here, its TICKET has, too, but perhaps not
- * been read. So on_grant() first drains the dialer's channel. Tickets end in the same channel, in
- * order: a connection that the dialer has given up has no grants any more. When that channel closes
- * nobody vouches for its connections: all tickets go.
+ * been read. So on a GRANT the dialer's channel is drained first. Tickets end in the same channel,
+ * in order: a connection that the dialer has given up has no grants any more.
  *
- * A grant: decided (grant_decide()), put together (credential_edit()), recorded, sent, wiped, in
- * this order: a value whose record does not fit into the ring is not handed out. A value lies in
- * its struct secret, in the edit and in the channel's packet, each wiped when it is done with.
+ * Over deaths: what a worker asks is read only while its dialer has told all tickets there are
+ * (TICKETS_TOLD). After a broker's death its successor so knows each live connection before it
+ * hears of one. When the dialer's channel ends nobody vouches for its connections: all tickets go,
+ * and the worker waits for the dialer's successor (PEER), as it must to connect anywhere. A GRANT
+ * that is in hand when that end is found names a ticket of the dead one.
  *
- * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are
- * counted and the count is in its next or last record (suppressed), past GRANTS_PER_SECOND it gets
- * none until the second is over. One that does not read its answers is ended by its full queue
- * (CHANNEL_QUEUE_MAX).
- *
- * Leaves: only for a name that the policy could allow with nothing but the name known, or with
- * "refusal: explain" for any name, since a refusal over TLS needs one. The name is the one in the
- * message, never one of an origin's certificate; ca_leaf() takes canonical names alone. For the
- * worker's own key, which it sends once; what comes before it gets no leaf.
+ * The CA of a sandbox outlives the broker, sealed (broker/ca_seal.h), at the supervisor's. One that
+ * does not open is not replaced by another: its box would not trust that.
  */
-#include "proxy/broker_service.h"
+#include "proxy/broker_state.h"
 
 #include <stdlib.h>
 #include <unistd.h>
-
-#include "broker/ca.h"
-#include "broker/credential.h"
-#include "policy/policy.h"
-#include "proxy/audit.h"
-#include "proxy/grant.h"
-#include "proxy/leaf_cache.h"
-#include "proxy/messages.h"
-#include "proxy/record.h"
-#include "proxy/tickets.h"
-#include "sandbox/channel.h"
-
-
-/* What one sandbox did in the second that runs. */
-struct second {
-	uint64_t at;
-	unsigned grants, refusals;
-	uint64_t suppressed;	/* refusals that no record tells of yet */
-};
-
-struct sandbox {
-	struct sandbox *next;
-	struct broker *broker;
-	uint32_t number;
-	struct buf name;
-	struct channel *worker, *dialer;
-	struct policy *policy;
-	struct ca *ca;
-	struct buf ca_der, spki;
-	struct tickets *tickets;
-	struct leaf_cache *leaves;
-	struct second second;
-};
-
-struct broker {
-	struct event_base *base;
-	struct ring *ring;
-	broker_clock_fn *now;
-	struct secret_table *secrets;
-	struct sandbox *first;
-	size_t n;
-	struct record record;
-	broker_lost_fn *on_lost;
-	void *on_lost_arg;
-};
 
 /* ---- life ---- */
 
@@ -90,83 +40,12 @@ static void sandbox_free(struct sandbox *s)
 	free(s);
 }
 
-/* ---- records ---- */
-
-static struct second *this_second(struct sandbox *s)
-{
-	uint64_t now = s->broker->now();
-
-	if (s->second.at != now) {
-		s->second.at = now;
-		s->second.grants = 0;
-		s->second.refusals = 0;
-	}
-	return &s->second;
-}
-
-static const char *event_name(enum grant_status status)
-{
-	return status == GRANT_OK ? "granted" : status == GRANT_UNAVAILABLE ? "failed" : "refused";
-}
-
-static enum err write_record(struct sandbox *s, const struct grant *g)
-{
-	struct record *r = &s->broker->record;
-	char room[ADDR_TEXT_MAX];
-	enum err e;
-
-	record_begin(r, RECORD_credential);
-	record_str(r, REC_sandbox, buf_str(&s->name));
-	record_str(r, REC_event, str_of(event_name(g->status)));
-	record_str(r, REC_credential, g->credential.name);
-	record_str(r, REC_source, str_of(g->source));
-	if (g->ticket) {
-		record_str(r, REC_destination, ticket_destination(g->ticket, room));
-		record_str(r, REC_address, str_of(addr_format(&g->ticket->addr, room)));
-		record_u64(r, REC_port, g->ticket->port);
-	}
-	audit_rule(r, &g->rule);
-	record_str(r, REC_policy, policy_digest(s->policy));
-	record_str(r, REC_reason, str_of(g->why));
-	if (s->second.suppressed)
-		record_u64(r, REC_suppressed, s->second.suppressed);
-	e = record_commit(r, s->broker->ring);
-	if (!e)
-		s->second.suppressed = 0;
-	return e;
-}
-
-/* Records may be lost here only where the log takes none: then no traffic flows either. */
-static void record_refusal(struct sandbox *s, const struct grant *g)
-{
-	struct second *second = this_second(s);
-
-	if (second->refusals == REFUSALS_PER_SECOND) {
-		second->suppressed++;
-		return;
-	}
-	second->refusals++;
-	if (write_record(s, g) != OK)
-		second->suppressed++;
-}
-
-/* What was counted and no record has told yet. */
-static void record_rest(struct sandbox *s)
-{
-	const struct grant g = { .status = GRANT_DENIED, .why = "refusals not recorded one by one" };
-
-	if (s->second.suppressed)
-		write_record(s, &g);
-}
-
-/* ---- the end of a sandbox ---- */
-
 static void sandbox_end(struct sandbox *s)
 {
 	struct broker *b = s->broker;
 	struct sandbox **at = &b->first;
 
-	record_rest(s);
+	broker_record_rest(s);
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
@@ -174,8 +53,7 @@ static void sandbox_end(struct sandbox *s)
 	sandbox_free(s);
 }
 
-/* The end of a sandbox whose worker did what it may not. */
-static void sandbox_lose(struct sandbox *s, const char *why)
+void broker_lose(struct sandbox *s, const char *why)
 {
 	struct broker *b = s->broker;
 	uint32_t number = s->number;
@@ -185,169 +63,92 @@ static void sandbox_lose(struct sandbox *s, const char *why)
 		b->on_lost(b->on_lost_arg, number, why);
 }
 
-/* An answer that does not go out ends the sandbox's state: its worker is gone or reads nothing. */
-static void answer(struct sandbox *s, uint16_t type, const void *msg)
+/* ---- the worker's channel ---- */
+
+static void lose_worker(struct sandbox *s)
+{
+	channel_free(s->worker);
+	s->worker = NULL;
+}
+
+void broker_answer(struct sandbox *s, uint16_t type, const void *msg)
 {
 	enum err e = channel_send(s->worker, type, msg, NULL, 0);
 
 	if (e == ERR_CLOSED)
-		sandbox_end(s);
+		lose_worker(s);
 	else if (e)
-		sandbox_lose(s, "does not take the broker's answers");
+		broker_lose(s, "does not take the broker's answers");
 }
-
-/* ---- grants ---- */
-
-static void withdraw(struct grant *g, const char *why)
-{
-	g->status = GRANT_UNAVAILABLE;
-	g->why = why;
-}
-
-/* The edit of a grant that is OK so far. Where it stays so, the grant is on record. */
-static void prepare(struct sandbox *s, struct grant *g, struct credential_edit *edit)
-{
-	struct second *second = this_second(s);
-
-	if (second->grants == GRANTS_PER_SECOND) {
-		withdraw(g, "too many grants in one second");
-		return;
-	}
-	if (credential_edit(&g->credential, g->value, edit) != OK) {
-		withdraw(g, "the field cannot be put together");
-		return;
-	}
-	second->grants++;
-	if (write_record(s, g) != OK) {
-		credential_edit_wipe(edit);
-		withdraw(g, "the audit log takes no record");
-	}
-}
-
-static void send_plain(struct sandbox *s, uint32_t id, const struct grant *g)
-{
-	struct msg_granted m = { .id = id, .status = (uint8_t)g->status,
-				 .credential = g->credential.name };
-
-	answer(s, MSG_GRANTED, &m);
-}
-
-static enum err send_edit(struct sandbox *s, uint32_t id, const struct grant *g,
-			  const struct credential_edit *edit)
-{
-	struct str value = buf_str(&edit->value), patterns[CREDENTIAL_PATTERNS_MAX];
-	struct msg_granted m = { .id = id, .status = GRANT_OK, .credential = g->credential.name,
-				 .fields = { &edit->field, 1 }, .values = { &value, 1 },
-				 .patterns = { patterns, edit->n_patterns } };
-
-	for (size_t i = 0; i < edit->n_patterns; i++)
-		patterns[i] = buf_str(&edit->patterns[i]);
-	return channel_send(s->worker, MSG_GRANTED, &m, NULL, 0);
-}
-
-static void on_grant(struct sandbox *s, const struct msg_grant *m)
-{
-	struct credential_edit edit = { 0 };
-	struct grant_ground ground;
-	struct grant g;
-
-	if (s->dialer)
-		channel_drain(s->dialer);
-	ground = (struct grant_ground){ s->policy, s->tickets, s->broker->secrets };
-	grant_decide(&ground, m, &g);
-	if (g.status == GRANT_OK)
-		prepare(s, &g, &edit);
-	if (g.status == GRANT_OK && send_edit(s, m->id, &g, &edit) != OK)
-		withdraw(&g, "the answer does not go out");
-	credential_edit_wipe(&edit);
-	if (g.status == GRANT_OK)
-		return;
-	if (g.status != GRANT_NONE)
-		record_refusal(s, &g);
-	send_plain(s, m->id, &g);
-}
-
-/* ---- leaves ---- */
-
-/* Could the policy allow anything there, or does it explain its refusals? */
-static bool leaf_wanted(const struct sandbox *s, const struct msg_leaf *m)
-{
-	struct facts f = { .literal = m->literal };
-
-	if (policy_explains(s->policy))
-		return true;
-	if (m->literal && !addr_parse(m->name, &f.addr))
-		return false;
-	if (!m->literal)
-		f.host = m->name;
-	return policy_decide(s->policy, &f).verdict != VERDICT_DENY;
-}
-
-static bool leaf_name_ok(const struct msg_leaf *m)
-{
-	struct name name;
-	struct addr addr;
-
-	if (m->literal)
-		return addr_parse(m->name, &addr);
-	return name_canon(m->name, &name) == NAME_OK && str_eq(name_str(&name), m->name);
-}
-
-static void on_leaf(struct sandbox *s, const struct msg_leaf *m)
-{
-	struct msg_leaf_is is = { .id = m->id, .ca = buf_str(&s->ca_der) };
-	uint64_t now = s->broker->now();
-	struct buf der;
-
-	buf_init(&der, MSG_DER_MAX);
-	if (s->spki.n && leaf_name_ok(m) && leaf_wanted(s, m)) {
-		is.leaf = leaf_cache_find(s->leaves, m->name, now);
-		if (is.leaf.n == 0 && ca_leaf(s->ca, m->name, buf_str(&s->spki), &der) == OK) {
-			is.leaf = buf_str(&der);
-			leaf_cache_put(s->leaves, m->name, is.leaf, now);
-		}
-	}
-	is.ok = is.leaf.n != 0;
-	answer(s, MSG_LEAF_IS, &is);
-	buf_free(&der);
-}
-
-static void on_pubkey(struct sandbox *s, const struct msg_pubkey *m)
-{
-	if (ca_check_key(m->spki) != OK) {
-		sandbox_lose(s, "its public key is none");
-		return;
-	}
-	buf_put_str(&s->spki, m->spki);
-}
-
-/* ---- channels ---- */
 
 static void on_worker_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	(void)fds;
 	(void)n_fds;
 	if (type == MSG_PUBKEY)
-		on_pubkey(arg, msg);
+		broker_on_pubkey(arg, msg);
 	else if (type == MSG_LEAF)
-		on_leaf(arg, msg);
+		broker_on_leaf(arg, msg);
 	else if (type == MSG_GRANT)
-		on_grant(arg, msg);
+		broker_on_grant(arg, msg);
 }
 
 static void on_worker_closed(void *arg, const char *why)
 {
 	if (channel_ended(why))
-		sandbox_end(arg);
+		lose_worker(arg);
 	else
-		sandbox_lose(arg, why);
+		broker_lose(arg, why);
 }
+
+static struct channel *open_worker(struct sandbox *s, int fd)
+{
+	const struct channel_peer peer = { .self = ROLE_BROKER, .other = ROLE_WORKER,
+					   .table = exeat_messages,
+					   .on_message = on_worker_message,
+					   .on_closed = on_worker_closed, .arg = s };
+	struct channel *c = channel_new(s->broker->base, fd, &peer);
+
+	if (!c)
+		return NULL;
+	channel_set_phase(c, PHASE_RUN);
+	channel_set_limit(c, s->broker->max_queued, MSG_CREDITS);
+	channel_pause(c, true);		/* until the dialer has told its tickets */
+	return c;
+}
+
+/* ---- the dialer's channel ---- */
 
 static void lose_dialer(struct sandbox *s)
 {
 	channel_free(s->dialer);
 	s->dialer = NULL;
 	tickets_clear(s->tickets);
+	if (s->worker)
+		channel_pause(s->worker, true);
+}
+
+/* Nothing of what it has said can be relied on. The sandbox must not go under the feet of a handler
+ * that is listening to the dialer for it. */
+static void dialer_broke_rules(struct sandbox *s)
+{
+	lose_dialer(s);
+	if (s->hears_dialer)
+		s->dialer_broke_rules = true;
+	else
+		broker_lose(s, "the dialer broke the rules of its channel");
+}
+
+bool broker_hear_dialer(struct sandbox *s)
+{
+	s->hears_dialer = true;
+	if (s->dialer)
+		channel_drain(s->dialer);
+	s->hears_dialer = false;
+	if (!s->dialer_broke_rules)
+		return true;
+	dialer_broke_rules(s);
+	return false;
 }
 
 static void on_dialer_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -362,57 +163,64 @@ static void on_dialer_message(void *arg, uint16_t type, const void *msg, int *fd
 		e = tickets_add(s->tickets, msg);
 	else if (type == MSG_TICKET_END)
 		tickets_end(s->tickets, end->ticket);
+	else if (type == MSG_TICKETS_TOLD && s->worker)
+		channel_pause(s->worker, false);
 	/* A full table or no memory: that one connection gets no grants. */
 	if (e && err_kind(e) == ERR_KIND_PEER)
-		lose_dialer(s);
+		dialer_broke_rules(s);
 }
 
 static void on_dialer_closed(void *arg, const char *why)
 {
-	(void)why;
-	lose_dialer(arg);
+	if (channel_ended(why))
+		lose_dialer(arg);
+	else
+		dialer_broke_rules(arg);
 }
 
-/* Takes both descriptors over. */
-static bool open_channels(struct sandbox *s, int worker, int dialer)
+static struct channel *open_dialer(struct sandbox *s, int fd)
 {
-	struct channel_peer peer = { .self = ROLE_BROKER, .other = ROLE_WORKER,
-				     .table = exeat_messages, .on_message = on_worker_message,
-				     .on_closed = on_worker_closed, .arg = s };
+	const struct channel_peer peer = { .self = ROLE_BROKER, .other = ROLE_DIALER,
+					   .table = exeat_messages,
+					   .on_message = on_dialer_message,
+					   .on_closed = on_dialer_closed, .arg = s };
+	struct channel *c = channel_new(s->broker->base, fd, &peer);
 
-	s->worker = channel_new(s->broker->base, worker, &peer);
-	if (!s->worker) {
-		close(dialer);
-		return false;
-	}
-	peer.other = ROLE_DIALER;
-	peer.on_message = on_dialer_message;
-	peer.on_closed = on_dialer_closed;
-	s->dialer = channel_new(s->broker->base, dialer, &peer);
-	if (!s->dialer)
-		return false;
-	channel_set_phase(s->worker, PHASE_RUN);
-	channel_set_phase(s->dialer, PHASE_RUN);
-	return true;
+	if (c)
+		channel_set_phase(c, PHASE_RUN);
+	return c;
 }
 
 /* ---- sandboxes ---- */
 
-static enum err prepare_sandbox(struct sandbox *s, const struct msg_sandbox *m, const int *policies,
-				size_t n)
+static enum err prepare_ca(struct sandbox *s, const struct msg_sandbox *m, struct broker_ca *out)
 {
-	enum err e = policy_map(policies, n, &s->policy);
+	const struct seal_owner owner = { m->name, m->sandbox };
+	enum err e = m->ca.n ? ca_unseal(m->ca, s->broker->seal_key, &owner, &s->ca)
+			     : ca_new(m->name, &s->ca);
 
-	if (e)
-		return e;
-	e = ca_new(m->name, &s->ca);
-	if (e)
-		return e;
+	if (!e)
+		e = ca_der(s->ca, &s->ca_der);
+	if (!e)
+		e = ca_pem(s->ca, &out->pem);
+	if (!e)
+		e = ca_seal(s->ca, s->broker->seal_key, &owner, &out->sealed);
+	return e;
+}
+
+static enum err prepare_sandbox(struct sandbox *s, const struct msg_sandbox *m, const int *policies,
+				size_t n, struct broker_ca *out)
+{
+	enum err e;
+
+	s->number = m->sandbox;
 	buf_init(&s->name, MSG_SANDBOX_NAME_MAX);
 	buf_init(&s->spki, MSG_DER_MAX);
 	buf_init(&s->ca_der, MSG_DER_MAX);
 	buf_put_str(&s->name, m->name);
-	e = ca_der(s->ca, &s->ca_der);
+	e = policy_map(policies, n, &s->policy);
+	if (!e)
+		e = prepare_ca(s, m, out);
 	if (e)
 		return e;
 	s->tickets = tickets_new();
@@ -420,50 +228,103 @@ static enum err prepare_sandbox(struct sandbox *s, const struct msg_sandbox *m, 
 	return s->tickets && s->leaves && !s->name.failed ? OK : ERR_NOMEM;
 }
 
-static void end_number(struct broker *b, uint32_t number)
+static struct sandbox *find(struct broker *b, uint32_t number)
 {
-	for (struct sandbox *s = b->first; s; s = s->next) {
-		if (s->number == number) {
-			sandbox_end(s);
-			return;
-		}
-	}
+	struct sandbox *s = b->first;
+
+	while (s && s->number != number)
+		s = s->next;
+	return s;
 }
 
-enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, const int *fds, size_t n_fds,
-			struct buf *pem)
+static void broker_ca_init(struct broker_ca *ca)
 {
-	const int *policies = fds + FD_SANDBOX_POLICY;
-	size_t n_policies = n_fds - FD_SANDBOX_POLICY;
-	struct sandbox *s;
+	buf_init(&ca->pem, MSG_PEM_MAX);
+	buf_init(&ca->sealed, MSG_SEALED_MAX);
+}
+
+void broker_ca_free(struct broker_ca *ca)
+{
+	buf_free(&ca->pem);
+	buf_free(&ca->sealed);
+}
+
+/* Takes the channels over where it is OK; where not, *s is to be freed, and they closed. */
+static enum err open_sandbox(struct broker *b, const struct msg_sandbox *m, int *fds, size_t n_fds,
+			     struct broker_ca *out, struct sandbox **made)
+{
+	struct sandbox *s = b->n < SANDBOXES_MAX ? calloc(1, sizeof(*s)) : NULL;
 	enum err e;
 
-	end_number(b, m->sandbox);
-	s = calloc(1, sizeof(*s));
-	e = !s ? ERR_NOMEM : b->n == SANDBOXES_MAX ? ERR_FULL : OK;
-	if (!e)
-		e = prepare_sandbox(s, m, policies, n_policies);
-	if (!e)
-		e = ca_pem(s->ca, pem);
-	channel_close_fds(policies, n_policies);
-	if (e) {
-		channel_close_fds(fds, FD_SANDBOX_POLICY);
-		goto out;
-	}
+	*made = s;
+	if (!s)
+		return b->n < SANDBOXES_MAX ? ERR_NOMEM : ERR_FULL;
 	s->broker = b;
-	s->number = m->sandbox;
-	if (!open_channels(s, fds[FD_SANDBOX_WORKER], fds[FD_SANDBOX_OTHER])) {
-		e = ERR_NOMEM;
-		goto out;
-	}
+	e = prepare_sandbox(s, m, fds + FD_SANDBOX_POLICY, n_fds - FD_SANDBOX_POLICY, out);
+	if (e)
+		return e;
+	s->worker = open_worker(s, fds[FD_SANDBOX_WORKER]);
+	s->dialer = open_dialer(s, fds[FD_SANDBOX_OTHER]);
+	fds[FD_SANDBOX_WORKER] = fds[FD_SANDBOX_OTHER] = -1;
+	if (!s->worker || !s->dialer)
+		return ERR_NOMEM;
 	s->next = b->first;
 	b->first = s;
 	b->n++;
 	return OK;
-out:
-	if (s)
-		sandbox_free(s);
+}
+
+enum err broker_sandbox(struct broker *b, const struct msg_sandbox *m, int *fds, size_t n_fds,
+			struct broker_ca *out)
+{
+	struct sandbox *made;
+	enum err e;
+
+	broker_ca_init(out);
+	broker_sandbox_gone(b, m->sandbox);
+	e = open_sandbox(b, m, fds, n_fds, out, &made);
+	channel_close_fds(fds, n_fds);
+	if (e) {
+		if (made)
+			sandbox_free(made);
+		broker_ca_free(out);
+	}
 	return e;
+}
+
+void broker_sandbox_gone(struct broker *b, uint32_t number)
+{
+	struct sandbox *s = find(b, number);
+
+	if (s)
+		sandbox_end(s);
+}
+
+enum err broker_peer(struct broker *b, const struct msg_peer *m, int fd)
+{
+	struct sandbox *s = find(b, m->sandbox);
+
+	if (!s || m->role != ROLE_DIALER) {
+		close(fd);
+		return ERR_NOTFOUND;
+	}
+	lose_dialer(s);
+	s->dialer = open_dialer(s, fd);
+	return s->dialer ? OK : ERR_NOMEM;
+}
+
+enum err broker_policy(struct broker *b, const struct msg_policy *m, const int *fds, size_t n_fds)
+{
+	struct sandbox *s = find(b, m->sandbox);
+	struct policy *next = NULL;
+	enum err e = s ? policy_map(fds, n_fds, &next) : ERR_NOTFOUND;
+
+	channel_close_fds(fds, n_fds);
+	if (e)
+		return e;
+	policy_free(s->policy);
+	s->policy = next;
+	return OK;
 }
 
 size_t broker_sandboxes(const struct broker *b)
@@ -473,7 +334,8 @@ size_t broker_sandboxes(const struct broker *b)
 
 /* ---- the broker ---- */
 
-struct broker *broker_new(struct event_base *base, struct ring *ring, broker_clock_fn *now)
+struct broker *broker_new(struct event_base *base, struct ring *ring, struct seal_key *key,
+			  broker_clock_fn *now)
 {
 	struct broker *b = calloc(1, sizeof(*b));
 
@@ -486,6 +348,7 @@ struct broker *broker_new(struct event_base *base, struct ring *ring, broker_clo
 	}
 	b->base = base;
 	b->ring = ring;
+	b->seal_key = key;
 	b->now = now;
 	return b;
 }
@@ -497,8 +360,15 @@ void broker_free(struct broker *b)
 	while (b->first)
 		sandbox_end(b->first);
 	secret_table_free(b->secrets);
+	seal_key_free(b->seal_key);
 	ring_close(b->ring);
 	free(b);
+}
+
+void broker_limit(struct broker *b, uint32_t grants_per_second, size_t queued)
+{
+	b->max_grants = grants_per_second;
+	b->max_queued = queued;
 }
 
 void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg)

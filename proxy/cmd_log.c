@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/log_key.h"
 #include "proxy/log_path.h"
 #include "proxy/log_tail.h"
 #include "proxy/log_verify.h"
@@ -18,18 +19,22 @@
 #define LINES_DEFAULT 10
 
 static const char usage_text[] =
-	"usage: exeat log verify [--last HASH] [FILE]\n"
+	"usage: exeat log verify [--last HASH] [--key FILE] [--checkpoint FILE] [FILE ...]\n"
 	"       exeat log tail [-f] [-n LINES] [--json] [FILE]\n"
 	"\n"
-	"verify   holds every line against the hash in the next one, and says the first that is wrong\n"
+	"verify   holds every line against the hash in the next one, and checkpoints against their\n"
+	"         signatures, over all files of the log; says the first line that is wrong\n"
 	"tail     shows the last lines\n"
 	"\n"
 	"  --last HASH          some line must have this hash: one that an earlier verify printed\n"
-	"  -f, --follow         go on with what is added\n"
+	"  --key FILE           public keys that checkpoints may be signed with (FILE.pub beside the log)\n"
+	"  --checkpoint FILE    lines of kind checkpoint that were kept elsewhere: they must be in the log\n"
+	"  -f, --follow         go on with what is added, also when the log is rotated\n"
 	"  -n, --lines LINES    so many (10)\n"
 	"  --json               as they are in the file\n"
-	"  FILE                 the log; if not given, $XDG_STATE_HOME/exeat/audit.jsonl, else\n"
-	"                       ~/.local/state/exeat/audit.jsonl\n"
+	"  FILE                 the log, with the files of it that were put aside; if not given,\n"
+	"                       $XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl.\n"
+	"                       Of several, in the order of their lines, just these are read\n"
 	"\n"
 	"The exit status is 0; 1 if the log is not whole or cannot be read, 64 for a wrong command line.\n";
 
@@ -57,55 +62,142 @@ static bool is_hash(const char *text)
 	return strlen(text) == LOG_HASH_HEX && strspn(text, "0123456789abcdef") == LOG_HASH_HEX;
 }
 
-static int tell(const char *path, enum err e, const struct log_verdict *v)
+struct verify_options {
+	const char *last, *key, *checkpoint;
+};
+
+/* A number of things, "1 line", "2 lines". */
+static void put_count(const char *before, uint64_t n, const char *what)
 {
-	if (!e) {
-		printf("%s: whole: %" PRIu64 " line%s, the last one has hash %s\n", path, v->lines,
-		       v->lines == 1 ? "" : "s", v->last_hash);
-		return fflush(stdout) == 0 ? 0 : 1;
-	}
+	printf("%s%" PRIu64 " %s%s", before, n, what, n == 1 ? "" : "s");
+}
+
+static int tell_whole(const char *path, const struct log_question *q, const struct log_verdict *v)
+{
+	printf("%s: whole: ", path);
+	put_count("", v->lines, "line");
+	if (log_files_count(q->files) > 1)
+		put_count(" in ", log_files_count(q->files), "file");
+	if (v->first_seq > 1)
+		printf(" from number %" PRIu64 " on (the files before it are not here)", v->first_seq);
+	if (v->checkpoints)
+		put_count(", ", v->checkpoints, "checkpoint");
+	if (v->checkpoints)
+		printf(v->signatures == v->checkpoints ? " with the right signature"
+						       : " (not checked: no key)");
+	if (q->kept)
+		printf(", %s", v->kept_older ? "all kept checkpoints are in it that are not older than it"
+					     : "all kept checkpoints are in it");
+	printf(", the last one has hash %s\n", v->last_hash);
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int tell(const char *path, enum err e, const struct log_question *q, const struct log_verdict *v)
+{
+	if (!e)
+		return tell_whole(path, q, v);
 	if (e == ERR_SYNTAX)
 		fprintf(stderr, "%s: %s:%" PRIu64 ": this line is wrong: %s; %" PRIu64 " before it are right\n",
-			verify_name, path, v->bad_line, v->why, v->lines);
+			verify_name, log_files_name(q->files), log_files_line(q->files), v->why, v->lines);
 	else if (e == ERR_NOTFOUND)
-		fprintf(stderr, "%s: %s: no line has the hash that was asked for: its end was cut off or changed "
-			"(%" PRIu64 " lines, the last one has hash %s)\n", verify_name, path, v->lines, v->last_hash);
+		fprintf(stderr, "%s: %s: %s (%" PRIu64 " lines, the last one has hash %s)\n", verify_name, path,
+			v->why, v->lines, v->last_hash);
 	else
-		fprintf(stderr, "%s: %s: %s\n", verify_name, path, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+		fprintf(stderr, "%s: %s: %s\n", verify_name, log_files_name(q->files),
+			e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	return 1;
+}
+
+static int cannot_use(const char *path, enum err e, const char *wrong)
+{
+	fprintf(stderr, "%s: %s: %s\n", verify_name, path,
+		e == ERR_SYSTEM ? strerror(errno) : e == ERR_SYNTAX ? wrong : err_text(e));
+	return 1;
+}
+
+/* The key that was named, or the one beside the log where it is there. */
+static int open_keys(const struct verify_options *o, const char *path, struct log_keys **keys)
+{
+	char beside[PATH_MAX];
+	const char *file = o->key;
+	enum err e;
+
+	if (!file && snprintf(beside, sizeof(beside), "%s" LOG_PUB_SUFFIX, path) < PATH_MAX &&
+	    access(beside, F_OK) == 0)
+		file = beside;
+	if (!file)
+		return 0;
+	e = log_keys_open(file, keys);
+	return e ? cannot_use(file, e, "no Ed25519 public key is in it") : 0;
+}
+
+static int open_kept(const char *path, const struct log_keys *keys, struct log_kept **kept)
+{
+	uint64_t bad_line = 0;
+	enum err e = path ? log_kept_open(path, keys, kept, &bad_line) : OK;
+	char wrong[80];
+
+	snprintf(wrong, sizeof(wrong), "line %" PRIu64 " is no checkpoint that this key has signed", bad_line);
+	return e ? cannot_use(path, e, wrong) : 0;
+}
+
+static int verify_files(const struct verify_options *o, struct log_question *q, const char *path)
+{
+	struct log_keys *keys = NULL;
+	struct log_kept *kept = NULL;
+	struct log_verdict v;
+	int rc = open_keys(o, path, &keys);
+
+	if (!rc)
+		rc = open_kept(o->checkpoint, keys, &kept);
+	if (!rc) {
+		q->must_have = o->last;
+		q->keys = keys;
+		q->kept = kept;
+		rc = tell(path, log_verify(q, &v), q, &v);
+	}
+	log_kept_close(kept);
+	log_keys_close(keys);
+	return rc;
 }
 
 static int verify(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "last", required_argument, NULL, 'l' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "last", required_argument, NULL, 'l' }, { "key", required_argument, NULL, 'k' },
+		{ "checkpoint", required_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
+	struct verify_options o = { 0 };
+	struct log_question q = { 0 };
 	char room[PATH_MAX];
-	const char *path, *last = NULL;
-	struct log_verdict v;
-	int fd, c, rc;
+	const char *path;
+	enum err e;
+	int c, rc;
 
 	argv[0] = verify_name;	/* for getopt's messages */
 	optind = 0;	/* glibc: from the beginning */
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == 'h')
 			return usage_show(usage_text);
-		if (c != 'l')
+		if (c != 'l' && c != 'k' && c != 'c')
 			return usage_wrong(verify_name, NULL);
-		last = optarg;
+		*(c == 'l' ? &o.last : c == 'k' ? &o.key : &o.checkpoint) = optarg;
 	}
-	if (last && !is_hash(last))
+	if (o.last && !is_hash(o.last))
 		return usage_wrong(verify_name, "--last takes a hash of 64 hexadecimal digits");
-	if (argc - optind > 1)
-		return usage_wrong(verify_name, "one file at a time");
-	path = file_of(argc, argv, room);
-	if (!path)
-		return 1;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return tell(path, ERR_SYSTEM, NULL);
-	rc = tell(path, log_verify(fd, last, &v), &v);
-	close(fd);
+	if (argc - optind > 1) {
+		path = argv[argc - 1];
+		e = log_files_open_list(argv + optind, (size_t)(argc - optind), &q.files);
+	} else {
+		path = file_of(argc, argv, room);
+		if (!path)
+			return 1;
+		e = log_files_open(path, &q.files);
+	}
+	if (e)
+		return cannot_use(path, e, "");
+	rc = verify_files(&o, &q, path);
+	log_files_close(q.files);
 	return rc;
 }
 

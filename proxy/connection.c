@@ -395,6 +395,7 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 	c->all = all;
 	c->w = connections_worker(all);
 	c->id = id;
+	c->policy = policy_hold(c->w->policy);
 	c->opened = c->since = c->quiet_since = clock_ms();
 	fill_env(c);
 	c->destination = *to;
@@ -405,6 +406,7 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 		stream_free(c->stream);
 		if (c->timer)
 			event_free(c->timer);
+		policy_free(c->policy);
 		free(c);
 		return NULL;
 	}
@@ -415,6 +417,7 @@ void connection_forget(struct connection *c)
 {
 	exchange_free(c->x);
 	event_free(c->timer);
+	policy_free(c->policy);
 	free(c);
 }
 

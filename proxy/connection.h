@@ -56,6 +56,8 @@ struct connection {
 
 	/* for the record */
 	bool open_recorded, close_recorded, refused, decided;
+	bool outlawed;				/* allowed, until a new policy came */
+	struct policy *policy;			/* that decided, or will */
 	struct decision decision;
 	struct refusal refusal;
 	struct addr dialled;
@@ -79,13 +81,18 @@ void connection_forget(struct connection *c);
 /* The destination's meaning. False: it has none. */
 bool connection_look_up(struct connection *c);
 void connection_look_hello(struct connection *c);
+struct facts connection_facts(const struct connection *c);
 /* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is
  * none). */
 void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why);
 
+/* ---- connection_policy.c ---- */
+/* w->policy is another. A connection that is not closed is to be pumped afterwards. */
+void connection_new_policy(struct connection *c);
+
 /* ---- connection_record.c ---- */
-/* False: wait for room. *denied: the log cannot be written. */
-bool connection_record_open(struct connection *c, bool *denied);
+/* False: wait for room. A log that cannot be written is told at the first request. */
+bool connection_record_open(struct connection *c);
 bool connection_record_close(struct connection *c);
 
 #endif

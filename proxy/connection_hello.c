@@ -28,7 +28,7 @@ bool connection_look_up(struct connection *c)
 
 	if (c->destination.family == 4 && addr_to_v4(&c->destination) == c->w->refusal_address) {
 		c->refusal_address = c->env.refusal_address = true;
-		return policy_explains(c->w->policy);
+		return policy_explains(c->policy);
 	}
 	if (addr_in_range(&c->destination, &c->w->pool)) {
 		if (!lease_name(c->w->leases, addr_to_v4(&c->destination), &leased) ||
@@ -67,7 +67,7 @@ void connection_refuse(struct connection *c, enum refusal_reason reason, const c
 
 /* ---- TLS ---- */
 
-static struct facts facts_of(const struct connection *c)
+struct facts connection_facts(const struct connection *c)
 {
 	struct facts f = { .literal = c->env.site.literal, .port = c->env.site.port,
 			   .proto = c->env.site.proto };
@@ -81,9 +81,9 @@ static struct facts facts_of(const struct connection *c)
 
 static void decide(struct connection *c)
 {
-	struct facts f = facts_of(c);
+	struct facts f = connection_facts(c);
 
-	c->decision = policy_decide(c->w->policy, &f);
+	c->decision = policy_decide(c->policy, &f);
 	c->decided = true;
 }
 
@@ -115,8 +115,6 @@ static bool check_sni(struct connection *c)
 
 static void judge_hello(struct connection *c)
 {
-	bool denied;
-
 	if (!check_sni(c))
 		return;
 	if (!tls_trust_speaks(str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
@@ -128,14 +126,12 @@ static void judge_hello(struct connection *c)
 		connection_refuse(c, REFUSAL_policy, "");
 		return;
 	}
-	if (!connection_record_open(c, &denied)) {
+	if (!connection_record_open(c)) {
 		c->waits_for_room = true;
 		return;
 	}
-	if (denied)
-		connection_refuse(c, REFUSAL_log_unavailable, "");
-	else
-		connection_step(c, CE_TLS);
+	/* A log that cannot be written is told at the request, in words. */
+	connection_step(c, CE_TLS);
 }
 
 static void look_tls(struct connection *c)
@@ -166,24 +162,23 @@ static void look_tls(struct connection *c)
 static void look_plain(struct connection *c, char first)
 {
 	struct facts f;
-	bool denied;
 
 	c->env.site.proto = PROTO_HTTP;
 	if (c->env.site.name.n)
 		decide(c);
 	/* An empty line may stand before a request (RFC 9112 2.2); else it begins with a method. */
 	if (first != '\r' && !http_is_token(str_n(&first, 1))) {
-		f = facts_of(c);
+		f = connection_facts(c);
 		f.proto = PROTO_HTTPS;
 		connection_refuse(c,
-				  policy_decide(c->w->policy, &f).verdict == VERDICT_DENY
+				  policy_decide(c->policy, &f).verdict == VERDICT_DENY
 					  ? REFUSAL_not_http
 					  : REFUSAL_not_tls,
 				  "");
 		return;
 	}
 	/* A policy's no is told at the request, in words; so is a log that cannot be written. */
-	if (!connection_record_open(c, &denied))
+	if (!connection_record_open(c))
 		c->waits_for_room = true;
 	else
 		connection_step(c, CE_PLAIN);

@@ -30,8 +30,10 @@ static void put_verdict(struct record *r, const struct connection *c)
 {
 	bool by_rule = !c->refused || c->refusal.reason == REFUSAL_policy;
 
-	if (by_rule && c->decided) {
-		audit_decision(r, c->w->policy, c->decision);
+	if (by_rule && c->outlawed) {
+		audit_outlawed(r, c->policy, c->decision);
+	} else if (by_rule && c->decided) {
+		audit_decision(r, c->policy, c->decision);
 	} else if (c->refused) {
 		record_str(r, REC_verdict, STR("deny"));
 		record_str(r, REC_reason, str_of(c->ended));
@@ -40,19 +42,17 @@ static void put_verdict(struct record *r, const struct connection *c)
 		record_str(r, REC_refusal, str_of(c->refusal.id));
 }
 
-bool connection_record_open(struct connection *c, bool *denied)
+bool connection_record_open(struct connection *c)
 {
 	struct record r;
 	enum err e;
 
-	*denied = false;
 	if (c->open_recorded || hopeless(c))
 		return true;
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "open");
 	put_verdict(&r, c);
-	e = audit_commit(c->w, &r);
-	*denied = e && e != ERR_FULL;
+	e = audit_commit(c->w, c->policy, &r);
 	c->open_recorded = e == OK;
 	return e != ERR_FULL;
 }
@@ -75,7 +75,7 @@ static enum err write_close(struct connection *c)
 	record_u64(&r, REC_ms_tls, c->ms_tls);
 	record_u64(&r, REC_ms, clock_ms() - c->opened);
 	record_str(&r, REC_ended, str_of(c->ended));
-	return audit_commit_end(c->w, &r, c->open_recorded);
+	return audit_commit_end(c->w, c->policy, &r, c->open_recorded);
 }
 
 /* For the box's own list: what was refused before there was HTTP to say it in. */
@@ -90,8 +90,8 @@ static void list_refusal(const struct connection *c)
 	if (!c->refused)
 		return;
 	if (c->refusal.reason == REFUSAL_policy && c->decided) {
-		note.rule = policy_rule(c->w->policy, c->decision.rule).id;
-		note.reason = policy_rule(c->w->policy, c->decision.rule).reason;
+		note.rule = policy_rule(c->policy, c->decision.rule).id;
+		note.reason = policy_rule(c->policy, c->decision.rule).reason;
 	}
 	refusal_list_note(c->w->refusals, &note);
 }

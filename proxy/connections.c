@@ -10,6 +10,7 @@
 #include "proxy/notice.h"
 #include "proxy/refusal_list.h"
 #include "proxy/repeats.h"
+#include "sandbox/confine.h"
 
 struct connections {
 	struct worker *w;
@@ -24,6 +25,7 @@ struct connections {
 	bool stopped; /* no descriptors left: until one closes, or the timer's next round */
 	uint64_t next_id, next_exchange;
 	uint64_t refused;		/* over the limit, not yet on record */
+	uint64_t stops;			/* so often had accepting to wait, not yet on record */
 };
 
 /* ---- lists ---- */
@@ -105,24 +107,33 @@ static void start_refused_timer(struct connections *all)
 	event_add(all->refused_timer, &tv);
 }
 
+/* @verdict: empty where the connections wait. */
+static void tell_count(struct connections *all, struct str verdict, const char *reason, uint64_t *count)
+{
+	struct record r;
+
+	if (*count == 0)
+		return;
+	record_begin(&r, RECORD_connect);
+	if (verdict.n)
+		record_str(&r, REC_verdict, verdict);
+	record_str(&r, REC_reason, str_of(reason));
+	record_u64(&r, REC_count, *count);
+	if (audit_commit(all->w, all->w->policy, &r) == ERR_FULL)
+		start_refused_timer(all);
+	else
+		*count = 0;
+}
+
 static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connections *all = arg;
-	struct record r;
 
 	(void)fd;
 	(void)what;
 	accept_again(all);
-	if (all->refused == 0)
-		return;
-	record_begin(&r, RECORD_connect);
-	record_str(&r, REC_verdict, STR("deny"));
-	record_str(&r, REC_reason, str_of(refusal_name(REFUSAL_too_many_connections)));
-	record_u64(&r, REC_count, all->refused);
-	if (audit_commit(all->w, &r) == ERR_FULL)
-		start_refused_timer(all);
-	else
-		all->refused = 0;
+	tell_count(all, STR("deny"), refusal_name(REFUSAL_too_many_connections), &all->refused);
+	tell_count(all, STR_NONE, "no descriptors or memory left: new connections wait", &all->stops);
 }
 
 static void refuse(struct connections *all, int fd)
@@ -143,6 +154,10 @@ static void refuse(struct connections *all, int fd)
 }
 
 /* ---- accepting ---- */
+
+/* Its own limit is reached before its process's: what stops accepting is the machine's. */
+_Static_assert(2 * MSG_CONNECTIONS_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
+	       "each connection of a box and its upstream have a descriptor");
 
 /* The transparent listener's connections keep the address that the box went to. */
 static bool destination(int fd, struct addr *to, uint16_t *port)
@@ -203,6 +218,7 @@ static void on_readable(evutil_socket_t listener, short what, void *arg)
 		if (fd < 0 &&
 		    (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
 			all->stopped = true;
+			all->stops++;
 			event_del(all->readable);
 			start_refused_timer(all);
 			return;
@@ -273,6 +289,30 @@ void connections_free(struct connections *all)
 	close(all->listener);
 	tls_trust_free(all->trust);
 	free(all);
+}
+
+void connections_drop_idle(struct connections *all)
+{
+	for (struct connection *c = all->live; c; c = c->next) {
+		upstream_free(c->kept);
+		c->kept = NULL;
+	}
+}
+
+void connections_new_policy(struct connections *all, struct policy *p)
+{
+	struct policy *old = all->w->policy;
+	struct connection *next;
+
+	all->w->policy = p;
+	all->w->policies++;
+	for (struct connection *c = all->live; c; c = next) {
+		next = c->next;
+		connection_new_policy(c);
+		if (c->state != CS_CLOSED)
+			connection_pump(c);
+	}
+	policy_free(old);
 }
 
 struct str connections_public_key(const struct connections *all)

@@ -17,7 +17,7 @@
 #include "conf/addr.h"
 #include "proxy/messages.h"
 
-#define DIAL_ADDRS_MAX 16
+#define DIAL_ADDRS_MAX 8	/* so many sockets may one dial have */
 #define DIAL_STAGGER_MS 250
 #define DIAL_TIMEOUT_MS 10000
 #define DIAL_ATTEMPTS_TEXT_MAX 512

@@ -22,8 +22,10 @@ static void take_sandbox(struct role_env *env, const struct msg_sandbox *m, int 
 
 static void take_policy(struct role_env *env, const struct msg_policy *m, int *fds, size_t n_fds)
 {
-	const struct msg_policy_taken taken = {
-		.sandbox = m->sandbox, .ok = dialer_policy(env->state, m, fds, n_fds) == OK };
+	enum err e = dialer_policy(env->state, m, fds, n_fds);
+	/* A sandbox that was given up goes on under no policy. */
+	const struct msg_policy_taken taken = { .sandbox = m->sandbox,
+						.ok = e == OK || e == ERR_NOTFOUND };
 
 	if (channel_send(env->supervisor, MSG_POLICY_TAKEN, &taken, NULL, 0) != OK)
 		event_base_loopbreak(env->base);	/* it is gone, and has said why */

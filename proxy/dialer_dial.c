@@ -5,6 +5,7 @@
 #include "proxy/audit.h"
 #include "proxy/dial.h"
 #include "proxy/dialer_state.h"
+#include "sandbox/confine.h"
 
 static const struct addr no_address;
 
@@ -109,11 +110,11 @@ static void finish_dial(struct job *j, struct msg_dialed *m, const struct addr *
 		m->status = DIAL_QUOTA;
 	if (m->status == DIAL_OK) {
 		m->ticket = ticket.ticket;
-		there = box_tell_broker(b, MSG_TICKET, &ticket);
+		there = dialer_tell_broker(b, MSG_TICKET, &ticket);
 	}
 	if (there) {
-		job_free(j);
-		box_tell_worker(b, MSG_DIALED, m, &fd, m->status == DIAL_OK);
+		dialer_job_free(j);
+		dialer_tell_worker(b, MSG_DIALED, m, &fd, m->status == DIAL_OK);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -196,7 +197,7 @@ static void take_addresses(struct job *j, const struct resolver_answer *a)
 		return;
 	}
 	buf_init(&why, JOB_WHY_MAX);
-	n = job_vet(j->box, &f, a, good, DIAL_ADDRS_MAX, &why);
+	n = dialer_job_vet(j->box, &f, a, good, DIAL_ADDRS_MAX, &why);
 	if (n)
 		connect_to(j, good, n);
 	else
@@ -220,7 +221,7 @@ static bool take_target(struct job *j, const struct msg_dial *m)
 	if (m->port == 0)
 		return false;
 	if (!m->literal)
-		return job_take_name(m->name, &j->name);
+		return dialer_job_take_name(m->name, &j->name);
 	if (m->name.n > NAME_MAX_LEN || !addr_parse(m->name, &j->addr))
 		return false;
 	j->name.n = (uint8_t)m->name.n;
@@ -247,15 +248,26 @@ static void begin_dial(struct job *j)
 		fail_dial(j, DIAL_QUOTA, RESOLVE_QUOTA, STR_NONE);
 }
 
-void box_on_dial(struct box *b, const struct msg_dial *m)
+/* All that shares and the half beside them can take, and each box's channels, have descriptors. */
+_Static_assert(DIALER_DIALS_ALL / 2 * 3 * DIAL_ADDRS_MAX + 2 * DIALER_SANDBOXES_MAX + 1024 <=
+	       CONFINE_MANY_DESCRIPTORS, "the dialer does not run out of descriptors");
+
+static bool has_room(const struct box *b)
+{
+	const struct dialer *d = b->dialer;
+
+	if (b->dials >= d->max_dials || b->tickets.n + b->dials >= DIALER_TICKETS_MAX)
+		return false;
+	return d->dials < DIALER_DIALS_ALL / 2 || b->dials < DIALER_DIALS_ALL / d->n_boxes;
+}
+
+void dialer_on_dial(struct box *b, const struct msg_dial *m)
 {
 	struct msg_dialed full = { .id = m->id, .status = DIAL_QUOTA };
-	struct job *j = b->dials < DIALER_DIALS_MAX && b->tickets.n + b->dials < DIALER_TICKETS_MAX
-				? job_new(b, true, m->id)
-				: NULL;
+	struct job *j = has_room(b) ? dialer_job_new(b, true, m->id) : NULL;
 
 	if (!j) {
-		box_tell_worker(b, MSG_DIALED, &full, NULL, 0);
+		dialer_tell_worker(b, MSG_DIALED, &full, NULL, 0);
 		return;
 	}
 	if (!take_target(j, m) || decide_dial(j, &no_address).verdict == VERDICT_DENY)
@@ -264,10 +276,10 @@ void box_on_dial(struct box *b, const struct msg_dial *m)
 		begin_dial(j);
 }
 
-void box_on_hangup(struct box *b, const struct msg_hangup *m)
+void dialer_on_hangup(struct box *b, const struct msg_hangup *m)
 {
 	const struct msg_ticket_end end = { .ticket = m->ticket };
 
 	if (dialer_tickets_remove(&b->tickets, m->ticket))
-		box_tell_broker(b, MSG_TICKET_END, &end);
+		dialer_tell_broker(b, MSG_TICKET_END, &end);
 }

@@ -7,7 +7,7 @@
 
 /* ---- jobs ---- */
 
-struct job *job_new(struct box *b, bool dials, uint32_t id)
+struct job *dialer_job_new(struct box *b, bool dials, uint32_t id)
 {
 	struct job *j = calloc(1, sizeof(*j));
 
@@ -22,10 +22,11 @@ struct job *job_new(struct box *b, bool dials, uint32_t id)
 		j->next->prev = &j->next;
 	b->jobs = j;
 	*(dials ? &b->dials : &b->resolves) += 1;
+	b->dialer->dials += dials;
 	return j;
 }
 
-void job_free(struct job *j)
+void dialer_job_free(struct job *j)
 {
 	resolver_cancel(j->wait);
 	dial_cancel(j->dial);
@@ -33,13 +34,14 @@ void job_free(struct job *j)
 	if (j->next)
 		j->next->prev = j->prev;
 	*(j->dials ? &j->box->dials : &j->box->resolves) -= 1;
+	j->box->dialer->dials -= j->dials;
 	free(j);
 }
 
 /* ---- RESOLVE ---- */
 
-size_t job_vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
-	       struct addr *out, size_t max, struct buf *why)
+size_t dialer_job_vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
+		       struct addr *out, size_t max, struct buf *why)
 {
 	size_t n = 0;
 
@@ -60,10 +62,9 @@ static void answer_resolve(struct box *b, uint32_t id, enum resolve_status statu
 {
 	struct msg_resolved m = { .id = id, .status = (uint8_t)status };
 
-	box_tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
+	dialer_tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
 }
 
-/* The policy may be another than the one that the question began with. */
 static void finish_resolve(struct box *b, uint32_t id, struct str name,
 			   const struct resolver_answer *a)
 {
@@ -75,12 +76,8 @@ static void finish_resolve(struct box *b, uint32_t id, struct str name,
 	struct buf why;
 	size_t n;
 
-	if (policy_decide(b->policy, &f).verdict == VERDICT_DENY) {
-		answer_resolve(b, id, RESOLVE_DENIED);
-		return;
-	}
 	buf_init(&why, JOB_WHY_MAX);
-	n = job_vet(b, &f, a, good, MSG_ADDRS_MAX, &why);
+	n = dialer_job_vet(b, &f, a, good, MSG_ADDRS_MAX, &why);
 	for (size_t i = 0; i < n; i++)
 		addr_pack(&good[i], packed + i * ADDR_PACKED);
 	m.addrs = str_n(packed, n * ADDR_PACKED);
@@ -88,10 +85,18 @@ static void finish_resolve(struct box *b, uint32_t id, struct str name,
 		m.status = RESOLVE_PROHIBITED;
 		m.why = buf_str(&why);
 	}
-	box_tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
+	dialer_tell_worker(b, MSG_RESOLVED, &m, NULL, 0);
 	buf_free(&why);
 }
 
+static bool is_denied(const struct box *b, struct str name)
+{
+	const struct facts f = { .host = name };
+
+	return policy_decide(b->policy, &f).verdict == VERDICT_DENY;
+}
+
+/* The policy may be another than the one that the question began with. */
 static void on_resolved(void *arg, const struct resolver_answer *a)
 {
 	struct job *j = arg;
@@ -100,23 +105,25 @@ static void on_resolved(void *arg, const struct resolver_answer *a)
 	uint32_t id = j->id;
 
 	j->wait = NULL;
-	job_free(j);
-	finish_resolve(b, id, name_str(&name), a);
+	dialer_job_free(j);
+	if (is_denied(b, name_str(&name)))
+		answer_resolve(b, id, RESOLVE_DENIED);
+	else
+		finish_resolve(b, id, name_str(&name), a);
 }
 
-bool job_take_name(struct str text, struct name *out)
+bool dialer_job_take_name(struct str text, struct name *out)
 {
 	return name_canon(text, out) == NAME_OK && str_eq(name_str(out), text);
 }
 
-void box_on_resolve(struct box *b, const struct msg_resolve *m)
+void dialer_on_resolve(struct box *b, const struct msg_resolve *m)
 {
-	const struct facts f = { .host = m->name };
 	const struct resolver_answer *known;
 	struct name name;
 	struct job *j;
 
-	if (!job_take_name(m->name, &name) || policy_decide(b->policy, &f).verdict == VERDICT_DENY) {
+	if (!dialer_job_take_name(m->name, &name) || is_denied(b, m->name)) {
 		answer_resolve(b, m->id, RESOLVE_DENIED);
 		return;
 	}
@@ -125,13 +132,13 @@ void box_on_resolve(struct box *b, const struct msg_resolve *m)
 		finish_resolve(b, m->id, m->name, known);
 		return;
 	}
-	j = b->resolves < DIALER_RESOLVES_MAX ? job_new(b, false, m->id) : NULL;
+	j = b->resolves < DIALER_RESOLVES_MAX ? dialer_job_new(b, false, m->id) : NULL;
 	if (j) {
 		j->name = name;
 		j->wait = resolver_ask(b->dialer->resolver, m->name, on_resolved, j);
 		if (j->wait)
 			return;
-		job_free(j);
+		dialer_job_free(j);
 	}
 	answer_resolve(b, m->id, RESOLVE_QUOTA);
 }

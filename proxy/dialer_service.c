@@ -33,7 +33,7 @@
 static void drop_jobs(struct box *b)
 {
 	while (b->jobs)
-		job_free(b->jobs);
+		dialer_job_free(b->jobs);
 }
 
 static void box_free(struct box *b)
@@ -78,7 +78,7 @@ static void lose_broker(struct box *b)
 
 /* ---- telling ---- */
 
-bool box_tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds, size_t n_fds)
+bool dialer_tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds, size_t n_fds)
 {
 	enum err e = channel_send(b->worker, type, msg, fds, n_fds);
 
@@ -92,7 +92,7 @@ bool box_tell_worker(struct box *b, uint16_t type, const void *msg, const int *f
 }
 
 /* A ticket that stayed unknown to a broker that lives would never be told again. */
-bool box_tell_broker(struct box *b, uint16_t type, const void *msg)
+bool dialer_tell_broker(struct box *b, uint16_t type, const void *msg)
 {
 	enum err e = b->broker ? channel_send(b->broker, type, msg, NULL, 0) : OK;
 
@@ -107,7 +107,7 @@ static bool tell_ticket(void *arg, const struct msg_ticket *m)
 {
 	struct box *b = arg;
 
-	return box_tell_broker(b, MSG_TICKET, m) && b->broker;
+	return dialer_tell_broker(b, MSG_TICKET, m) && b->broker;
 }
 
 /* All that a broker has to know before it listens to the worker. False: the box, or the broker, is
@@ -117,7 +117,7 @@ static bool tell_tickets(struct box *b)
 	const struct msg_tickets_told told = { 0 };
 
 	return dialer_tickets_each(&b->tickets, tell_ticket, b) &&
-	       box_tell_broker(b, MSG_TICKETS_TOLD, &told);
+	       dialer_tell_broker(b, MSG_TICKETS_TOLD, &told);
 }
 
 /* ---- channels ---- */
@@ -129,11 +129,11 @@ static void on_worker_message(void *arg, uint16_t type, const void *msg, int *fd
 	(void)fds;	/* none of these has any: the table sees to it */
 	(void)n_fds;
 	if (type == MSG_RESOLVE)
-		box_on_resolve(b, msg);
+		dialer_on_resolve(b, msg);
 	else if (type == MSG_DIAL)
-		box_on_dial(b, msg);
+		dialer_on_dial(b, msg);
 	else if (type == MSG_HANGUP)
-		box_on_hangup(b, msg);
+		dialer_on_hangup(b, msg);
 }
 
 static void on_worker_closed(void *arg, const char *why)
@@ -169,8 +169,10 @@ static struct channel *open_worker(struct box *b, int fd)
 					   .on_closed = on_worker_closed, .arg = b };
 	struct channel *c = channel_new(b->dialer->base, fd, &peer);
 
-	if (c)
+	if (c) {
 		channel_set_phase(c, PHASE_RUN);
+		channel_set_limit(c, b->dialer->max_queued, MSG_CREDITS);
+	}
 	return c;
 }
 
@@ -307,6 +309,8 @@ struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start
 		return NULL;
 	d->base = base;
 	d->ring = ring;
+	d->max_dials = start->dials;
+	d->max_queued = start->queued;
 	if (!dialer_ranges_parse(&d->ranges, &start->own)) {
 		*why = "the host's own addresses are malformed";
 		free(d);

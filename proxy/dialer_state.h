@@ -2,8 +2,9 @@
  *
  * Ownership   the dialer owns its boxes, a box its channels, its policy, its tickets and its jobs.
  * Blocking    never.
- * Failure     box_tell_...(): false says that the box, or its worker, is gone: no job of it is left.
- * Tests       tests/unit/proxy/test_dialer_service.c
+ * Failure     dialer_tell_...(): false says that the box, or its worker, is gone: no job of it is
+ *             left.
+ * Tests       tests/unit/proxy/test_dialer_service.c, test_dialer_successors.c
  */
 #ifndef PROXY_DIALER_STATE_H
 #define PROXY_DIALER_STATE_H
@@ -53,28 +54,31 @@ struct dialer {
 	struct dialer_ranges ranges;
 	struct box *boxes;
 	size_t n_boxes;
+	uint32_t max_dials, max_queued;
+	size_t dials;		/* under way, of all boxes */
 	dialer_lost_fn *on_lost;
 	void *on_lost_arg;
 };
 
 /* ---- dialer_service.c ---- */
-bool box_tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds, size_t n_fds);
+bool dialer_tell_worker(struct box *b, uint16_t type, const void *msg, const int *fds,
+			size_t n_fds);
 /* Without a broker there is nobody to tell: its successor is told all. */
-bool box_tell_broker(struct box *b, uint16_t type, const void *msg);
+bool dialer_tell_broker(struct box *b, uint16_t type, const void *msg);
 
 /* ---- dialer_job.c ---- */
-struct job *job_new(struct box *b, bool dials, uint32_t id);
-void job_free(struct job *j);
+struct job *dialer_job_new(struct box *b, bool dials, uint32_t id);
+void dialer_job_free(struct job *j);
 /* A name as Exeat writes it, and nothing else. */
-bool job_take_name(struct str text, struct name *out);
+bool dialer_job_take_name(struct str text, struct name *out);
 #define JOB_WHY_MAX 256
 /* Leaves in @out the addresses without objection, at most @max; @why gets the first objection. */
-size_t job_vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
-	       struct addr *out, size_t max, struct buf *why);
-void box_on_resolve(struct box *b, const struct msg_resolve *m);
+size_t dialer_job_vet(const struct box *b, const struct facts *f, const struct resolver_answer *a,
+		       struct addr *out, size_t max, struct buf *why);
+void dialer_on_resolve(struct box *b, const struct msg_resolve *m);
 
 /* ---- dialer_dial.c ---- */
-void box_on_dial(struct box *b, const struct msg_dial *m);
-void box_on_hangup(struct box *b, const struct msg_hangup *m);
+void dialer_on_dial(struct box *b, const struct msg_dial *m);
+void dialer_on_hangup(struct box *b, const struct msg_hangup *m);
 
 #endif

@@ -37,13 +37,14 @@ enum err dns_record(struct worker *w, const struct dns_event *e)
 	struct record r;
 	char type[16], text[ADDR_TEXT_MAX];
 	struct addr synthetic = addr_v4(e->synthetic);
+	const struct policy *p = e->policy ? e->policy : w->policy;
 
 	record_begin(&r, RECORD_dns);
 	if (e->denied_because) {
 		record_str(&r, REC_verdict, STR("deny"));
 		record_str(&r, REC_reason, str_of(e->denied_because));
 	} else {
-		audit_decision(&r, w->policy, e->decision);
+		audit_decision(&r, p, e->decision);
 	}
 	record_str(&r, REC_refusal, e->refusal);
 	record_str(&r, REC_name, e->name);
@@ -57,7 +58,7 @@ enum err dns_record(struct worker *w, const struct dns_event *e)
 		record_u64(&r, REC_count, e->count);
 	else
 		record_u64(&r, REC_ms, e->ms);
-	return audit_commit(w, &r);
+	return audit_commit(w, p, &r);
 }
 
 enum err dns_record_suppressed(struct worker *w, uint64_t n)
@@ -67,5 +68,5 @@ enum err dns_record_suppressed(struct worker *w, uint64_t n)
 	record_begin(&r, RECORD_dns);
 	record_str(&r, REC_verdict, STR("deny"));
 	record_u64(&r, REC_suppressed, n);
-	return audit_commit(w, &r);
+	return audit_commit(w, w->policy, &r);
 }

@@ -15,6 +15,7 @@ struct dns_event {
 	uint16_t type;
 	enum dns_rcode rcode;
 	struct decision decision;
+	const struct policy *policy;	/* that decided; NULL: the one in force */
 	const char *denied_because;	/* NULL: the policy decided */
 	struct str refusal;		/* id, for refusals */
 	uint64_t count;			/* repeats it stands for; 0: the question itself */

@@ -46,7 +46,6 @@ struct question {
 	struct question *next;
 	struct dns_asker *asker;
 	struct dns_query query;
-	struct decision decision;
 	uint64_t since;
 };
 
@@ -55,6 +54,7 @@ struct lookup {
 	struct lookup *next, **prev;
 	struct name name;
 	ask_id ask;
+	unsigned policies;	/* the lease was asked for under the one in force then */
 	bool leased;
 	uint32_t address;
 	struct msg_resolved resolved;	/* its texts lie in the three below */
@@ -152,7 +152,8 @@ static enum err record_refusal(struct dns_service *s, enum cause cause, const st
 			       enum dns_rcode rcode, const struct tally_line *line)
 {
 	struct dns_event e = { .name = name_of(q), .type = q->type, .rcode = rcode,
-			       .decision = line->decision, .denied_because = causes[cause].text,
+			       .decision = line->decision, .policy = line->policy,
+			       .denied_because = causes[cause].text,
 			       .refusal = str_of(line->id) };
 
 	return dns_record(s->w, &e);
@@ -175,6 +176,7 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 		e.name = str_from(line->key, KEY_HEAD);
 	}
 	e.decision = line->decision;
+	e.policy = line->policy;
 	e.denied_because = causes[cause].text;
 	e.refusal = str_of(line->id);
 	e.count = line->count;
@@ -385,19 +387,50 @@ static struct dns_answer upstream_answer(const struct lookup *l, const struct dn
 	return a;
 }
 
+/* What is answered without a lookup. */
+static void answer_judged(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
+			  const struct dns_judged *j)
+{
+	switch (j->what) {
+	case JUDGE_RESOLVE:
+		break;
+	case JUDGE_REFUSE:
+		refuse_by_policy(s, asker, q, j->decision);
+		break;
+	case JUDGE_ARTEFACT:
+		refuse_name(s, asker, q, CAUSE_ARTEFACT, j->decision);
+		break;
+	case JUDGE_NO_HOST:
+		refuse_name(s, asker, q, CAUSE_NO_HOST, j->decision);
+		break;
+	case JUDGE_NO_POINTER:
+		refuse_name(s, asker, q, CAUSE_NO_POINTER, j->decision);
+		break;
+	case JUDGE_ROOT:
+	case JUDGE_GATEWAY:
+	case JUDGE_POINTER:
+		answer_here(s, asker, q, j);
+		break;
+	}
+}
+
+/* Judged once more: the policy may be another than when the question came. */
 static void answer_question(struct lookup *l, struct question *q)
 {
 	struct dns_service *s = l->service;
+	struct dns_judged j = dns_judge(s->w, &q->query);
 	struct dns_answer a = upstream_answer(l, &q->query);
-	struct dns_event e = { .decision = q->decision, .resolved = &l->resolved,
+	struct dns_event e = { .decision = j.decision, .resolved = &l->resolved,
 			       .ms = clock_ms() - q->since };
 
-	if (l->resolved.status == RESOLVE_DENIED) {
-		fail_question(s, q->asker, &q->query, CAUSE_DIALER, q->decision);
+	if (j.what != JUDGE_RESOLVE) {
+		answer_judged(s, q->asker, &q->query, &j);
+	} else if (l->resolved.status == RESOLVE_DENIED) {
+		fail_question(s, q->asker, &q->query, CAUSE_DIALER, j.decision);
 	} else if (l->resolved.status == RESOLVE_QUOTA) {
-		fail_question(s, q->asker, &q->query, CAUSE_TOO_MANY, q->decision);
+		fail_question(s, q->asker, &q->query, CAUSE_TOO_MANY, j.decision);
 	} else if (a.addr.family && !l->leased) {
-		fail_question(s, q->asker, &q->query, CAUSE_NO_LEASE, q->decision);
+		fail_question(s, q->asker, &q->query, CAUSE_NO_LEASE, j.decision);
 	} else {
 		e.synthetic = a.addr.family ? l->address : 0;
 		reply_recorded(s, q->asker, &q->query, &a, &e);
@@ -419,21 +452,36 @@ static void lookup_finish(struct lookup *l)
 	free(l);
 }
 
-static void on_leased(void *arg, const struct msg_leased *m)
-{
-	struct lookup *l = arg;
+static void on_leased(void *arg, const struct msg_leased *m);
 
-	l->leased = m->ok;
-	l->address = m->address;
-	lookup_finish(l);
+static bool lookup_lease(struct lookup *l)
+{
+	struct worker *w = l->service->w;
+
+	l->policies = w->policies;
+	l->ask = ask_lease(w, name_str(&l->name), on_leased, l);
+	return l->ask != 0;
 }
 
 static bool wants_address(const struct lookup *l)
 {
 	for (const struct question *q = l->first; q; q = q->next)
-		if (q->query.type == DNS_A)
+		if (q->query.type == DNS_A &&
+		    dns_judge(l->service->w, &q->query).what == JUDGE_RESOLVE)
 			return true;
 	return false;
+}
+
+static void on_leased(void *arg, const struct msg_leased *m)
+{
+	struct lookup *l = arg;
+
+	/* The ports that were asked for are another policy's. */
+	if (l->policies != l->service->w->policies && wants_address(l) && lookup_lease(l))
+		return;
+	l->leased = m->ok;
+	l->address = m->address;
+	lookup_finish(l);
 }
 
 static struct str keep(char *room, size_t max, struct str s)
@@ -456,11 +504,8 @@ static void on_resolved(void *arg, const struct msg_resolved *m)
 	l->resolved.why = keep(l->why, sizeof(l->why), m->why);
 	if (exists(m) && wants_address(l)) {
 		l->leased = lease_find(w->leases, name_str(&l->name), &l->address);
-		if (!l->leased) {
-			l->ask = ask_lease(w, name_str(&l->name), on_leased, l);
-			if (l->ask)
-				return;
-		}
+		if (!l->leased && lookup_lease(l))
+			return;
 	}
 	lookup_finish(l);
 }
@@ -502,7 +547,6 @@ static void resolve(struct dns_service *s, struct dns_asker *asker, const struct
 	}
 	waiting->asker = asker;
 	waiting->query = *q;
-	waiting->decision = decision;
 	waiting->since = clock_ms();
 	*l->last = waiting;
 	l->last = &waiting->next;
@@ -529,28 +573,10 @@ static void on_packet(void *arg, struct dns_asker *asker, struct str packet)
 		break;
 	}
 	j = dns_judge(s->w, &q);
-	switch (j.what) {
-	case JUDGE_RESOLVE:
+	if (j.what == JUDGE_RESOLVE)
 		resolve(s, asker, &q, j.decision);
-		break;
-	case JUDGE_REFUSE:
-		refuse_by_policy(s, asker, &q, j.decision);
-		break;
-	case JUDGE_ARTEFACT:
-		refuse_name(s, asker, &q, CAUSE_ARTEFACT, j.decision);
-		break;
-	case JUDGE_NO_HOST:
-		refuse_name(s, asker, &q, CAUSE_NO_HOST, j.decision);
-		break;
-	case JUDGE_NO_POINTER:
-		refuse_name(s, asker, &q, CAUSE_NO_POINTER, j.decision);
-		break;
-	case JUDGE_ROOT:
-	case JUDGE_GATEWAY:
-	case JUDGE_POINTER:
-		answer_here(s, asker, &q, &j);
-		break;
-	}
+	else
+		answer_judged(s, asker, &q, &j);
 }
 
 struct dns_service *dns_service_new(struct worker *w, int udp, int tcp)
@@ -563,7 +589,7 @@ struct dns_service *dns_service_new(struct worker *w, int udp, int tcp)
 		return NULL;
 	}
 	s->w = w;
-	s->tally = tally_new(w->base, tell_repeats, s);
+	s->tally = tally_new(w->base, &w->policy, tell_repeats, s);
 	s->listen = dns_listen_new(w->base, udp, tcp, w->ifindex, on_packet, s);
 	if (!s->tally || !s->listen) {
 		dns_service_free(s);

@@ -18,8 +18,8 @@
  *
  * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was kept and turns out to be dead
  * gives way to a new one if nothing of the answer came and either nothing of this request went out
- * or the method is idempotent and there is no body. The exchange then goes back to DIAL; its begin
- * record holds.
+ * or the method is idempotent and there is no body; and one whose ticket died with its dialer, at
+ * GRANT. The exchange then goes back to DIAL; its begin record holds.
  */
 #include "proxy/exchange.h"
 
@@ -31,8 +31,6 @@
 #include "proxy/exchange_state.h"
 #include "proxy/refusal_list.h"
 
-enum step { STEP_CHECK, STEP_DECIDE, STEP_DIAL, STEP_CONFIRM, STEP_FOREIGN, STEP_GRANT, STEP_BEGIN,
-	    STEP_SEND, STEP_RELAY, STEP_FINISH, STEP_COUNT };
 enum result { NEXT, WAIT, MOVED, DONE };
 
 /* ---- refusing ---- */
@@ -66,6 +64,18 @@ static void drop_upstream(struct exchange *x)
 	}
 	upstream_free(x->up);
 	x->up = NULL;
+}
+
+void exchange_forget_grant(struct exchange *x)
+{
+	if (x->grant) {
+		ask_cancel(x->env->w, x->grant);
+		x->grant = 0;
+	}
+	fields_wipe(&x->edits);
+	scrub_free(x->scrub);
+	x->scrub = NULL;
+	x->asked = x->granted = false;
 }
 
 /* Records may have to wait for room. False: not yet. */
@@ -130,13 +140,20 @@ static enum result finish_abandoned(struct exchange *x)
 
 static enum result step_check(struct exchange *x)
 {
-	return exchange_check(x) ? NEXT : MOVED;
+	if (!exchange_check(x))
+		return MOVED;
+	/* Nothing could come of it: nobody is dialled for that. */
+	if (ring_refuses(x->env->w->ring)) {
+		exchange_refuse(x, REFUSAL_log_unavailable, STR_NONE);
+		return MOVED;
+	}
+	return NEXT;
 }
 
 static enum verdict decide(struct exchange *x, const struct facts *f)
 {
-	x->decision = policy_decide(x->env->w->policy, f);
-	x->rule = policy_rule(x->env->w->policy, x->decision.rule);
+	x->decision = policy_decide(x->policy, f);
+	x->rule = policy_rule(x->policy, x->decision.rule);
 	x->decided = true;
 	return x->decision.verdict;
 }
@@ -215,7 +232,7 @@ static enum foreign foreign_here(const struct exchange *x)
 		return x->rule.foreign;
 	if (x->rule.credential == NO_CREDENTIAL)
 		return FOREIGN_KEEP;
-	return policy_credential(x->env->w->policy, x->decision.rule.image, x->rule.credential)
+	return policy_credential(x->policy, x->decision.rule.image, x->rule.credential)
 		.foreign;
 }
 
@@ -313,6 +330,15 @@ static void apply_edits(struct exchange *x)
 	fields_add(&x->fields, STR("accept-encoding"), STR("identity"));
 }
 
+static void start_again(struct exchange *x)
+{
+	drop_upstream(x);
+	exchange_forget_grant(x);
+	x->head_sent = x->continued = false;
+	x->retried = true;
+	x->step = STEP_DIAL;
+}
+
 static enum result step_grant(struct exchange *x)
 {
 	if (x->rule.credential == NO_CREDENTIAL)
@@ -324,6 +350,11 @@ static enum result step_grant(struct exchange *x)
 	}
 	if (!x->granted)
 		return WAIT;
+	/* The dialer that vouched for the connection is gone: one of its successor's will do. */
+	if (x->grant_status == GRANT_NO_TICKET && !x->retried) {
+		start_again(x);
+		return MOVED;
+	}
 	if (x->grant_status != GRANT_OK) {
 		exchange_refuse(x, grant_refusal(x->grant_status), STR_NONE);
 		return MOVED;
@@ -334,12 +365,27 @@ static enum result step_grant(struct exchange *x)
 
 /* ---- going out ---- */
 
+/* Where that is wanted: is the begin on the disk? */
+static enum result wait_for_disk(struct exchange *x)
+{
+	const struct worker *w = x->env->w;
+
+	if (!w->synced || ring_synced(w->ring, x->begin_end))
+		return NEXT;
+	if (ring_refuses(w->ring)) {
+		exchange_refuse(x, REFUSAL_log_unavailable, STR_NONE);
+		return MOVED;
+	}
+	x->waits_for_room = true;
+	return WAIT;
+}
+
 static enum result step_begin(struct exchange *x)
 {
 	enum err e;
 
 	if (x->begun_recorded)
-		return NEXT;
+		return wait_for_disk(x);
 	e = exchange_record_begin(x);
 	if (!recorded(x, e))
 		return WAIT;
@@ -348,7 +394,8 @@ static enum result step_begin(struct exchange *x)
 		return MOVED;
 	}
 	x->begun_recorded = true;
-	return NEXT;
+	x->begin_end = ring_written(x->env->w->ring);
+	return wait_for_disk(x);
 }
 
 static void put_host(struct exchange *x, struct fields *out)
@@ -414,7 +461,8 @@ static enum result step_relay(struct exchange *x)
 
 static void give_back(struct exchange *x)
 {
-	if (x->request_ended && !*x->env->kept && x->env->origin->reusable(x->up)) {
+	if (x->request_ended && !*x->env->kept && upstream_has_ticket(x->up) &&
+	    x->env->origin->reusable(x->up)) {
 		x->up->reused = true;
 		*x->env->kept = x->up;
 		x->up = NULL;
@@ -491,17 +539,6 @@ static bool may_retry(const struct exchange *x)
 	if (stream_bytes_out(x->up->stream) == x->sent_from)
 		return true;
 	return x->request.body == BODY_NONE && idempotent(buf_str(&x->method));
-}
-
-static void start_again(struct exchange *x)
-{
-	drop_upstream(x);
-	fields_wipe(&x->edits);
-	scrub_free(x->scrub);
-	x->scrub = NULL;
-	x->asked = x->granted = x->head_sent = x->continued = false;
-	x->retried = true;
-	x->step = STEP_DIAL;
 }
 
 void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why)
@@ -637,6 +674,7 @@ struct exchange *exchange_new(const struct exchange_env *env)
 	if (!x)
 		return NULL;
 	x->env = env;
+	x->policy = policy_hold(env->w->policy);
 	buf_init(&x->method, HTTP1_LINE_MAX);
 	buf_init(&x->target, HTTP1_LINE_MAX);
 	buf_init(&x->path, HTTP1_LINE_MAX);
@@ -664,5 +702,6 @@ void exchange_free(struct exchange *x)
 	fields_wipe(&x->fields);
 	fields_wipe(&x->edits);
 	fields_wipe(&x->trailers);
+	policy_free(x->policy);
 	free(x);
 }

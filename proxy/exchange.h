@@ -122,6 +122,8 @@ void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, cons
 /* ---- from the owner ---- */
 /* Goes as far as it can. True when something moved. */
 bool exchange_step(struct exchange *x);
+/* env->w->policy is another: it is judged again. To be stepped afterwards. */
+void exchange_new_policy(struct exchange *x);
 /* Nothing more will be done; with @clean the connection can carry another. */
 bool exchange_over(const struct exchange *x, bool *clean);
 /* Waits for room in the audit ring. */

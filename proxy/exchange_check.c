@@ -104,7 +104,7 @@ static bool check_path(struct exchange *x, const struct http1_target *target)
 		return true;
 	}
 	r = path_normalise(target->path, &x->path, &why);
-	if (r != PATH_BAD && !policy_has_paths(x->env->w->policy, exchange_host(x))) {
+	if (r != PATH_BAD && !policy_has_paths(x->policy, exchange_host(x))) {
 		x->path.n = 0;	/* no rule looks at it: it passes as it came */
 		buf_put_str(&x->path, target->path);
 		return true;

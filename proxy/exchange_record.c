@@ -35,8 +35,10 @@ static void put_verdict(struct record *r, const struct exchange *x)
 	} else if (x->refused && x->refusal.reason != REFUSAL_policy) {
 		record_str(r, REC_verdict, d.verdict == VERDICT_DENY ? STR("deny") : STR("allow"));
 		record_str(r, REC_rule, x->rule.id);
+	} else if (x->outlawed) {
+		audit_outlawed(r, x->policy, d);
 	} else {
-		audit_decision(r, x->env->w->policy, d);
+		audit_decision(r, x->policy, d);
 	}
 	if (x->refused)
 		put_refusal(r, x);
@@ -82,7 +84,7 @@ enum err exchange_record_begin(struct exchange *x)
 	record_str(&r, REC_phase, STR("begin"));
 	put_request(&r, x);
 	put_origin(&r, x);
-	return audit_commit(x->env->w, &r);
+	return audit_commit(x->env->w, x->policy, &r);
 }
 
 enum err exchange_record_end(struct exchange *x)
@@ -104,7 +106,7 @@ enum err exchange_record_end(struct exchange *x)
 	if (x->first_byte)
 		record_u64(&r, REC_ms_first_byte, x->first_byte - x->sent_at);
 	record_str(&r, REC_ended, str_of(x->ended));
-	return audit_commit_end(x->env->w, &r, x->begun_recorded);
+	return audit_commit_end(x->env->w, x->policy, &r, x->begun_recorded);
 }
 
 /* What the box brought itself: names, never values. */
@@ -123,7 +125,7 @@ enum err exchange_record_foreign(struct exchange *x)
 	record_str(&r, REC_field, str_of(names));
 	record_str(&r, REC_host, exchange_host(x));
 	record_str(&r, REC_rule, x->rule.id);
-	return audit_commit(x->env->w, &r);
+	return audit_commit(x->env->w, x->policy, &r);
 }
 
 static enum err write_refusal(struct exchange *x)

@@ -1,7 +1,7 @@
 /* proxy/exchange_state.h - the inside of an exchange, for the files that it is made of
  *
  * exchange.c (the steps), exchange_check.c (what the request names), exchange_answer.c (the way
- * back), exchange_record.c (what goes on record).
+ * back), exchange_record.c (what goes on record), exchange_policy.c (a new policy).
  *
  * Ownership   proxy/exchange.h.       Blocking  never.
  * Failure     exchange_refuse(), once; the first reason holds.
@@ -15,10 +15,13 @@
 
 #define EXCHANGE_WHY_MAX 512
 
+enum step { STEP_CHECK, STEP_DECIDE, STEP_DIAL, STEP_CONFIRM, STEP_FOREIGN, STEP_GRANT, STEP_BEGIN,
+	    STEP_SEND, STEP_RELAY, STEP_FINISH, STEP_COUNT };
+
 struct exchange {
 	const struct exchange_env *env;
 	uint64_t id;
-	unsigned step;
+	unsigned step;			/* enum step */
 	bool over, clean, waits_for_room;
 
 	/* the request */
@@ -30,8 +33,10 @@ struct exchange {
 	uint64_t bytes_up;
 
 	/* what was decided */
+	struct policy *policy;		/* that judges it: held, since another may take its place */
 	struct decision decision;
 	bool decided;
+	bool outlawed;			/* allowed, until a new policy came */
 	struct rule_info rule;
 	struct foreign_found foreign;
 	bool foreign_looked, foreign_told;
@@ -48,6 +53,7 @@ struct exchange {
 	struct scrub *scrub;
 
 	/* the answer */
+	uint64_t begin_end;		/* where its begin ends in the ring */
 	bool begun_recorded, head_sent, answer_begun, answer_ended, continued;
 	unsigned status, interims;
 	struct fields trailers;
@@ -67,6 +73,9 @@ struct exchange {
 void exchange_refuse(struct exchange *x, enum refusal_reason reason, struct str why);
 /* A refusal by the rule in x->decision. */
 void exchange_refuse_by_rule(struct exchange *x);
+
+/* What the broker was asked for, or has put on. */
+void exchange_forget_grant(struct exchange *x);
 
 /* ---- exchange_check.c ---- */
 /* Host, target and method; false: refused. */

@@ -7,13 +7,25 @@
  * A request's begin is held: in memory to be matched with its end, and in its ring (the tail does
  * not pass it), so that a successor of this process reads it again. It becomes a line of its own
  * when its end is over RECORD_BEGIN_HOLD_MS away, when its ring is over half full, when all is
- * wanted, and at once when its slot of the table is taken. So a successor may write a record twice,
- * but none is missing. What a batch does to the table holds only once the batch is written: lines
- * of held begins are marked, and the mark is taken back when it fails. A begin whose end was seen
- * is dropped at once: a rewind gives the end again, and the end says all that the begin did.
+ * wanted, and at once when its slot of the table is taken. What a batch does to the table holds only
+ * once the batch is written: lines of held begins are marked, and the mark is taken back when it
+ * fails. A begin whose end was seen is dropped at once: a rewind gives the end again, and the end
+ * says all that the begin did. The held begins of a ring are in a list, the oldest first: the order
+ * of their positions and of when they are due is the same.
+ *
+ * No record becomes two lines, whenever this process dies. Before a batch is written, each record's
+ * place in its ring is stamped with the beginning of its line's hash. A successor gets the rings as
+ * they were left, and for a record that has a stamp and was there before it, looks whether a line of
+ * that hash is in the file: then it is written already. The lines are looked at once, when the first
+ * such record comes, and forgotten when no ring has any left. Before a file is ended nothing is held,
+ * so that no tail is behind its lines.
+ *
+ * Checkpoints count the lines that this process has written. A checkpoint and the line that ends a
+ * file fit into every batch, also a full one.
  *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
- * good, which stops its traffic, and a line of kind log_fault says why.
+ * good, which stops its traffic, and a line of kind log_fault says why. A writer could put stamps of
+ * other lines on records that it left for a successor: those, its own, would be missing.
  */
 #include "proxy/journal.h"
 
@@ -21,61 +33,87 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <time.h>
 
 #include "conf/json.h"
 
 #define TURN_RECORDS 64
 #define STAMP_MAX 65
+#define NOTE_MAX 256
+#define RECALL_BYTES (LOG_RECALL_MAX / 8)	/* no line is shorter than 64 bytes */
 
 /* The longest record as JSON, each byte escaped to six, and the stamps. */
 static_assert(6 * RING_RECORD_MAX + 4096 < LOG_LINE_MAX, "every record fits into a line");
 
 struct held {
+	TAILQ_ENTRY(held) order;
 	bool writing;		/* is in the batch that is being made */
-	struct record_head head;
-	uint64_t position, due;
-	char *bytes;		/* NULL: the slot is free */
+	uint64_t exchange, position, due;
 	size_t n;
+	char bytes[];
 };
 
 struct source {
 	struct ring *ring;
 	enum role role;
-	char sandbox[STAMP_MAX], policy[STAMP_MAX];
+	char sandbox[STAMP_MAX], policy[STAMP_MAX], policy_before[STAMP_MAX];
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
-	size_t n_held;
-	struct held held[JOURNAL_HELD_MAX];
+	bool ending, empty;	/* its writer is gone; the last batch found nothing more in it */
+	struct held **table;	/* by exchange; NULL until one is held */
+	TAILQ_HEAD(held_list, held) held;
 };
 
 struct journal {
 	struct log_file *log;
-	struct source *sources[JOURNAL_RINGS_MAX];
-	size_t n;
+	struct journal_config config;
+	struct source *sources[JOURNAL_RINGS_MAX];	/* NULL: free */
+	size_t n;		/* behind the last one in use */
 	size_t first;		/* whose turn is first in the next batch */
 	bool refusing;
 	uint64_t torn;		/* bytes cut off, not told yet */
-	size_t lines;		/* in the batch that is being made */
+	char note[NOTE_MAX];
+	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
+	bool has_written;
+	uint64_t since_checkpoint, checkpoint_due;
+	struct buf recalled;	/* stamps of the lines that were there, sorted */
+	bool recalls;
+	struct {		/* the batch that is being made */
+		uint64_t lines, records, since_checkpoint;
+		bool checkpoint, rotated, note, torn;
+	} batch;
 };
 
 /* ---- life ---- */
 
-enum err journal_new(struct log_file *log, struct journal **out)
+enum err journal_new(struct log_file *log, const struct journal_config *config, struct journal **out)
 {
 	struct journal *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return ERR_NOMEM;
 	j->log = log;
+	j->config = *config;
+	j->checkpoint_due = JOURNAL_NEVER;
+	j->unsynced = config->synced;	/* what one before this one may have left */
+	buf_init(&j->recalled, RECALL_BYTES);
 	*out = j;
 	return OK;
 }
 
+static void let_go(struct source *s, struct held *h)
+{
+	TAILQ_REMOVE(&s->held, h, order);
+	s->table[h->exchange % JOURNAL_HELD_MAX] = NULL;
+	free(h);
+}
+
 static void source_free(struct source *s)
 {
-	for (size_t i = 0; i < JOURNAL_HELD_MAX; i++)
-		free(s->held[i].bytes);
+	while (!TAILQ_EMPTY(&s->held))
+		let_go(s, TAILQ_FIRST(&s->held));
+	free(s->table);
 	ring_close(s->ring);
 	free(s);
 }
@@ -85,8 +123,19 @@ void journal_free(struct journal *j)
 	if (!j)
 		return;
 	for (size_t i = 0; i < j->n; i++)
-		source_free(j->sources[i]);
+		if (j->sources[i])
+			source_free(j->sources[i]);
+	buf_free(&j->recalled);
 	free(j);
+}
+
+static size_t free_number(const struct journal *j)
+{
+	size_t i = 0;
+
+	while (i < j->n && j->sources[i])
+		i++;
+	return i;
 }
 
 enum err journal_add(struct journal *j, const struct ring_fds *fds,
@@ -98,10 +147,11 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 
 	if (e)
 		return e;
-	if (j->n == JOURNAL_RINGS_MAX || writer->role >= ROLE_COUNT ||
+	*number = free_number(j);
+	if (*number == JOURNAL_RINGS_MAX || writer->role >= ROLE_COUNT ||
 	    writer->sandbox.n >= STAMP_MAX || writer->policy.n >= STAMP_MAX) {
 		ring_close(ring);
-		return j->n == JOURNAL_RINGS_MAX ? ERR_FULL : ERR_LIMIT;
+		return *number == JOURNAL_RINGS_MAX ? ERR_FULL : ERR_LIMIT;
 	}
 	s = calloc(1, sizeof(*s));
 	if (!s) {
@@ -110,11 +160,45 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 	}
 	s->ring = ring;
 	s->role = writer->role;
+	TAILQ_INIT(&s->held);
 	snprintf(s->sandbox, sizeof(s->sandbox), "%.*s", STR_ARG(writer->sandbox));
 	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(writer->policy));
 	ring_set_refusing(ring, j->refusing);
-	*number = j->n;
-	j->sources[j->n++] = s;
+	j->sources[*number] = s;
+	if (*number == j->n)
+		j->n++;
+	return OK;
+}
+
+void journal_end(struct journal *j, size_t number)
+{
+	j->sources[number]->ending = true;
+	j->sources[number]->empty = false;	/* as far as is known */
+}
+
+bool journal_ended(const struct journal *j, size_t number)
+{
+	const struct source *s = j->sources[number];
+
+	return s->ending && TAILQ_EMPTY(&s->held) && (s->fault ? s->fault_told : s->empty);
+}
+
+void journal_remove(struct journal *j, size_t number)
+{
+	source_free(j->sources[number]);
+	j->sources[number] = NULL;
+	while (j->n && !j->sources[j->n - 1])
+		j->n--;
+}
+
+enum err journal_policy(struct journal *j, size_t number, struct str policy)
+{
+	struct source *s = j->sources[number];
+
+	if (policy.n >= STAMP_MAX)
+		return ERR_LIMIT;
+	memcpy(s->policy_before, s->policy, sizeof(s->policy));
+	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(policy));
 	return OK;
 }
 
@@ -130,6 +214,75 @@ void journal_wake_seen(struct journal *j, size_t number)
 
 /* ---- lines ---- */
 
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+struct checkpoint {
+	const char *id;
+	char signature[LOG_SIGNATURE_HEX + 1];
+};
+
+static void checkpoint_fields(void *arg, struct json *json)
+{
+	const struct checkpoint *c = arg;
+
+	json_put_str(json, "key", str_of(c->id));
+	json_put_str(json, "signature", str_of(c->signature));
+}
+
+static enum err put_checkpoint(struct journal *j)
+{
+	struct log_place place = log_next_place(j->log);
+	struct checkpoint c = { .id = log_signer_id(j->config.signer) };
+	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_checkpoint),
+				 .fields = checkpoint_fields, .arg = &c, .ends_file = true };
+	enum err e = log_sign(j->config.signer, place.seq, place.prev, c.signature);
+
+	if (!e)
+		e = log_batch_line(j->log, &line);
+	if (e)
+		return e;
+	j->batch.lines++;
+	j->batch.since_checkpoint = 0;
+	j->batch.checkpoint = true;
+	return OK;
+}
+
+static enum err put_line(struct journal *j, const struct log_line *line)
+{
+	enum err e = log_batch_line(j->log, line);
+
+	if (e)
+		return e;
+	j->batch.lines++;
+	j->batch.records++;
+	j->batch.since_checkpoint++;
+	return OK;
+}
+
+/* Behind a line, once its stamp was taken. */
+static enum err sign_if_many(struct journal *j)
+{
+	if (!j->config.signer || j->batch.since_checkpoint < JOURNAL_CHECKPOINT_LINES)
+		return OK;
+	return put_checkpoint(j);
+}
+
+/* The policy that a record is stamped with. */
+static struct str policy_of(const struct source *s, struct str said)
+{
+	if (!s->policy[0])
+		return said;
+	if (said.n && str_eq(said, str_of(s->policy_before)))
+		return said;
+	return str_of(s->policy);
+}
+
 struct record_line {
 	const struct source *source;
 	const struct record_head *head;
@@ -139,25 +292,32 @@ struct record_line {
 static void record_fields(void *arg, struct json *json)
 {
 	const struct record_line *r = arg;
-	struct str policy = r->source->policy[0] ? str_of(r->source->policy) : r->head->policy;
+	struct str policy = policy_of(r->source, r->head->policy);
 
 	if (policy.n)
 		json_put_str(json, "policy", policy);
 	record_write_fields(r->bytes, json);
 }
 
-static enum err put_record(struct journal *j, const struct source *s,
-			   const struct record_head *head, struct str bytes)
+/* @position: where the record stands in its ring. */
+static enum err put_record(struct journal *j, const struct source *s, struct str bytes,
+			   uint64_t position)
 {
-	struct record_line r = { s, head, bytes };
-	struct log_line line = { .time_us = head->time_us, .kind = record_kind_name(head->kind),
-				 .sandbox = s->sandbox[0] ? str_of(s->sandbox) : head->sandbox,
-				 .fields = record_fields, .arg = &r };
-	enum err e = log_batch_line(j->log, &line);
+	struct record_head head;
+	struct record_line r = { s, &head, bytes };
+	struct log_line line = { .fields = record_fields, .arg = &r };
+	enum err e = record_check(bytes, s->role, &head);
 
-	if (!e)
-		j->lines++;
-	return e;
+	if (e)
+		return e;
+	line.time_us = head.time_us;
+	line.kind = record_kind_name(head.kind);
+	line.sandbox = s->sandbox[0] ? str_of(s->sandbox) : head.sandbox;
+	e = put_line(j, &line);
+	if (e)
+		return e;
+	ring_set_stamp(s->ring, position, log_stamp(j->log));
+	return sign_if_many(j);
 }
 
 struct fault {
@@ -179,104 +339,135 @@ static void fault_fields(void *arg, struct json *json)
 
 static enum err put_fault(struct journal *j, struct fault *f)
 {
-	struct timespec now;
-	struct log_line line = { .kind = record_kind_name(RECORD_log_fault),
+	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_log_fault),
 				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE,
 				 .fields = fault_fields, .arg = f };
-	enum err e;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	line.time_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-	e = log_batch_line(j->log, &line);
-	if (!e)
-		j->lines++;
-	return e;
+	return put_line(j, &line);
+}
+
+/* ---- what a process before this one has written ---- */
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+/* Is the record that ring_next() gave last in the file already? */
+static enum err is_written(struct journal *j, const struct source *s, bool *yes)
+{
+	uint64_t stamp = ring_stamp(s->ring);
+
+	*yes = false;
+	if (stamp == 0 || !ring_is_old(s->ring))
+		return OK;
+	if (!j->recalls) {
+		enum err e = log_recall(j->log, &j->recalled);
+
+		if (e)
+			return e;
+		if (j->recalled.n)
+			qsort(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp), by_value);
+		j->recalls = true;
+	}
+	*yes = j->recalled.n && bsearch(&stamp, j->recalled.p, j->recalled.n / sizeof(stamp),
+					sizeof(stamp), by_value);
+	return OK;
+}
+
+static void forget_recalled(struct journal *j)
+{
+	if (!j->recalls)
+		return;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i] && !j->sources[i]->empty && ring_is_old(j->sources[i]->ring))
+			return;
+	buf_free(&j->recalled);
+	buf_init(&j->recalled, RECALL_BYTES);
+	j->recalls = false;
 }
 
 /* ---- begins that wait for their ends ---- */
-
-static struct held *slot_of(struct source *s, uint64_t exchange)
-{
-	return &s->held[exchange % JOURNAL_HELD_MAX];
-}
-
-static void let_go(struct source *s, struct held *h)
-{
-	free(h->bytes);
-	*h = (struct held){ 0 };
-	s->n_held--;
-}
 
 /* False: not this one, not now. */
 static bool hold(struct source *s, const struct record_head *head, struct str bytes,
 		 uint64_t now_ms)
 {
-	struct held *h = slot_of(s, head->exchange);
+	struct held **slot, *h;
 
-	if (h->bytes && (h->head.exchange != head->exchange || h->writing))
+	if (!s->table)
+		s->table = calloc(JOURNAL_HELD_MAX, sizeof(struct held *));
+	slot = s->table ? &s->table[head->exchange % JOURNAL_HELD_MAX] : NULL;
+	if (!slot || *slot)
 		return false;
-	if (h->bytes)	/* given again after a rewind */
-		let_go(s, h);
-	h->bytes = malloc(bytes.n);
-	if (!h->bytes)
+	h = malloc(sizeof(*h) + bytes.n);
+	if (!h)
 		return false;
+	*h = (struct held){ .exchange = head->exchange, .position = ring_position(s->ring),
+			    .due = now_ms + RECORD_BEGIN_HOLD_MS, .n = bytes.n };
 	memcpy(h->bytes, bytes.p, bytes.n);
-	h->n = bytes.n;
-	h->head = *head;
-	h->position = ring_position(s->ring);
-	h->due = now_ms + RECORD_BEGIN_HOLD_MS;
-	s->n_held++;
+	TAILQ_INSERT_TAIL(&s->held, h, order);
+	*slot = h;
 	return true;
 }
 
 static void end_seen(struct source *s, uint64_t exchange)
 {
-	struct held *h = slot_of(s, exchange);
+	struct held *h = s->table ? s->table[exchange % JOURNAL_HELD_MAX] : NULL;
 
-	if (h->bytes && h->head.exchange == exchange && !h->writing)
+	if (h && h->exchange == exchange && !h->writing)
 		let_go(s, h);
 }
 
-/* The head's texts lie in the copy that is held. */
-static enum err put_held(struct journal *j, struct source *s, struct held *h)
+/* Does nothing of this ring wait any longer? */
+static bool is_hurried(const struct source *s, enum journal_want want)
 {
-	struct record_head head;
-	struct str bytes = str_n(h->bytes, h->n);
-	enum err e = record_check(bytes, s->role, &head);
-
-	if (!e)
-		e = put_record(j, s, &head, bytes);
-	h->writing = !e;
-	return e;
+	return want >= JOURNAL_ALL || s->ending || s->fault || ring_pressed(s->ring);
 }
 
-static enum err put_due(struct journal *j, struct source *s, uint64_t now_ms, bool all)
+static enum err put_due(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
 {
-	bool everything = all || ring_pressed(s->ring) || s->fault;
+	bool everything = is_hurried(s, want);
+	struct held *h;
 
-	for (size_t i = 0; s->n_held && i < JOURNAL_HELD_MAX && !log_batch_full(j->log); i++) {
-		struct held *h = &s->held[i];
+	TAILQ_FOREACH(h, &s->held, order) {
 		enum err e;
 
-		if (!h->bytes || h->writing || (!everything && h->due > now_ms))
+		if (log_batch_full(j->log) || (!everything && h->due > now_ms))
+			return OK;
+		if (h->writing)
 			continue;
-		e = put_held(j, s, h);
+		e = put_record(j, s, str_n(h->bytes, h->n), h->position);
 		if (e)
 			return e;
+		h->writing = true;
 	}
 	return OK;
 }
 
+static enum err put_all_due(struct journal *j, uint64_t now_ms, enum journal_want want)
+{
+	enum err e = OK;
+
+	for (size_t i = 0; !e && i < j->n; i++)
+		if (j->sources[i])
+			e = put_due(j, j->sources[i], now_ms, want);
+	return e;
+}
+
 uint64_t journal_due(const struct journal *j)
 {
-	uint64_t due = JOURNAL_NEVER;
+	uint64_t due = j->checkpoint_due;
 
 	for (size_t i = 0; i < j->n; i++) {
-		const struct source *s = j->sources[i];
+		const struct held *h = j->sources[i] ? TAILQ_FIRST(&j->sources[i]->held) : NULL;
 
-		for (size_t k = 0; s->n_held && k < JOURNAL_HELD_MAX; k++)
-			if (s->held[k].bytes && s->held[k].due < due)
-				due = s->held[k].due;
+		if (h && h->due < due)
+			due = h->due;
 	}
 	return due;
 }
@@ -293,10 +484,11 @@ static void stop_reading(struct source *s, const char *why)
 }
 
 /* OK, ERR_AGAIN when the source has nothing more, else the batch has failed. */
-static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, bool all)
+static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
 {
 	struct record_head head;
 	struct str bytes;
+	bool written;
 	enum err e;
 
 	if (s->fault)
@@ -310,43 +502,45 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, b
 		return ERR_AGAIN;
 	if (head.ends && head.has_exchange)
 		end_seen(s, head.exchange);
-	if (head.begins && head.has_exchange && !all && !ring_pressed(s->ring) &&
-	    hold(s, &head, bytes, now_ms))
+	e = is_written(j, s, &written);
+	if (e || written)
+		return e;
+	/* The end of an old one may be in the file. */
+	if (head.begins && head.has_exchange && !j->config.synced &&
+	    (ring_is_old(s->ring) || !is_hurried(s, want)) && hold(s, &head, bytes, now_ms))
 		return OK;
-	return put_record(j, s, &head, bytes);
+	return put_record(j, s, bytes, ring_position(s->ring));
 }
 
-static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms, bool all,
-			  bool *idle)
+static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
 {
 	for (unsigned i = 0; i < TURN_RECORDS; i++) {
 		enum err e;
 
-		*idle = false;
+		s->empty = false;
 		if (log_batch_full(j->log))
 			return OK;
-		e = take_one(j, s, now_ms, all);
-		*idle = e == ERR_AGAIN;
+		e = take_one(j, s, now_ms, want);
+		s->empty = e == ERR_AGAIN;
 		if (e)
 			return e == ERR_AGAIN ? OK : e;
 	}
 	return OK;
 }
 
-static enum err take_records(struct journal *j, uint64_t now_ms, bool all, bool *more)
+static enum err take_records(struct journal *j, uint64_t now_ms, enum journal_want want, bool *more)
 {
 	bool busy = true;
 
 	while (busy) {
 		busy = false;
 		for (size_t i = 0; i < j->n; i++) {
-			bool idle;
-			enum err e =
-				take_turn(j, j->sources[(j->first + i) % j->n], now_ms, all, &idle);
+			struct source *s = j->sources[(j->first + i) % j->n];
+			enum err e = s ? take_turn(j, s, now_ms, want) : OK;
 
 			if (e)
 				return e;
-			busy |= !idle;
+			busy |= s && !s->empty;
 		}
 		if (log_batch_full(j->log)) {
 			*more = busy;
@@ -359,17 +553,28 @@ static enum err take_records(struct journal *j, uint64_t now_ms, bool all, bool 
 static enum err put_faults(struct journal *j)
 {
 	struct fault torn = { NULL, "a line without an end was cut off: its writer died while it wrote", 0 };
+	struct fault note = { NULL, j->note, 0 };
 	enum err e;
 
 	j->torn += log_take_torn(j->log);
 	torn.bytes = j->torn;
-	if (j->torn && (e = put_fault(j, &torn)) != OK)
-		return e;
+	if (j->torn && !log_batch_full(j->log)) {
+		e = put_fault(j, &torn);
+		if (e)
+			return e;
+		j->batch.torn = true;
+	}
+	if (j->note[0] && !log_batch_full(j->log)) {
+		e = put_fault(j, &note);
+		if (e)
+			return e;
+		j->batch.note = true;
+	}
 	for (size_t i = 0; i < j->n && !log_batch_full(j->log); i++) {
 		struct source *s = j->sources[i];
-		struct fault f = { s, s->fault, 0 };
+		struct fault f = { s, s ? s->fault : NULL, 0 };
 
-		if (!s->fault || s->fault_told)
+		if (!s || !s->fault || s->fault_told)
 			continue;
 		e = put_fault(j, &f);
 		if (e)
@@ -379,88 +584,206 @@ static enum err put_faults(struct journal *j)
 	return OK;
 }
 
-static enum err make_batch(struct journal *j, uint64_t now_ms, bool all, bool *more)
+static bool wants_checkpoint(const struct journal *j, uint64_t now_ms, enum journal_want want)
 {
-	enum err e = take_records(j, now_ms, all, more);
+	return j->config.signer && j->batch.since_checkpoint &&
+	       (want >= JOURNAL_END || j->checkpoint_due <= now_ms);
+}
 
-	for (size_t i = 0; !e && i < j->n; i++)
-		e = put_due(j, j->sources[i], now_ms, all);
-	if (!e)
-		e = put_faults(j);
-	*more |= log_batch_full(j->log);
+static enum err put_last(struct journal *j, uint64_t now_ms, enum journal_want want)
+{
+	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_rotated),
+				 .ends_file = true };
+	enum err e = OK;
+
+	if (wants_checkpoint(j, now_ms, want))
+		e = put_checkpoint(j);
+	if (!e && want == JOURNAL_ROTATE) {
+		e = log_batch_line(j->log, &line);
+		j->batch.lines++;
+		j->batch.rotated = true;
+	}
 	return e;
 }
 
-static void batch_is_written(struct journal *j)
+/* Nothing is held that is not in the batch. */
+static bool all_are_out(const struct journal *j)
 {
 	for (size_t i = 0; i < j->n; i++) {
-		struct source *s = j->sources[i];
-		uint64_t keep = RING_KEEP_NOTHING;
+		const struct source *s = j->sources[i];
+		const struct held *last = s ? TAILQ_LAST(&s->held, held_list) : NULL;
 
-		for (size_t k = 0; s->n_held && k < JOURNAL_HELD_MAX; k++) {
-			struct held *h = &s->held[k];
-
-			if (h->bytes && h->writing)
-				let_go(s, h);
-			else if (h->bytes && h->position < keep)
-				keep = h->position;
-		}
-		s->fault_told |= s->fault_in_batch;
-		ring_keep(s->ring, keep);
-		ring_advance(s->ring);
-		if (j->refusing && !s->fault)
-			ring_set_refusing(s->ring, false);
+		if (last && !last->writing)
+			return false;
 	}
-	j->refusing = false;
-	j->torn = 0;
+	return true;
+}
+
+/* A file ends with a batch behind which nothing is held, whatever the rings have got meanwhile. */
+static enum err make_batch(struct journal *j, uint64_t now_ms, enum journal_want want, bool *more)
+{
+	enum err e = want == JOURNAL_ROTATE ? put_all_due(j, now_ms, want) : OK;
+
+	if (!e)
+		e = take_records(j, now_ms, want, more);
+	if (!e)
+		e = put_all_due(j, now_ms, want);
+	if (!e)
+		e = put_faults(j);
+	if (e)
+		return e;
+	*more = want == JOURNAL_ROTATE ? !all_are_out(j) : *more || log_batch_full(j->log);
+	return put_last(j, now_ms, *more ? JOURNAL_NORMAL : want);
+}
+
+/* What is written leaves the table, and the tail passes it. */
+static void source_is_written(struct source *s)
+{
+	struct held *h = TAILQ_FIRST(&s->held);
+
+	while (h) {
+		struct held *next = TAILQ_NEXT(h, order);
+
+		if (h->writing)
+			let_go(s, h);
+		h = next;
+	}
+	h = TAILQ_FIRST(&s->held);
+	s->fault_told |= s->fault_in_batch;
+	ring_keep(s->ring, h ? h->position : RING_KEEP_NOTHING);
+	ring_advance(s->ring);
+}
+
+static void batch_is_written(struct journal *j, uint64_t now_ms)
+{
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			source_is_written(j->sources[i]);
+	if (j->batch.torn)
+		j->torn = 0;
+	if (j->batch.note)
+		j->note[0] = '\0';
+	j->has_written = (j->has_written || j->batch.records) && !j->batch.rotated;
+	j->since_checkpoint = j->batch.since_checkpoint;
+	if (!j->config.signer || j->since_checkpoint == 0)
+		j->checkpoint_due = JOURNAL_NEVER;
+	else if (j->checkpoint_due == JOURNAL_NEVER || j->batch.checkpoint)
+		j->checkpoint_due = now_ms + JOURNAL_CHECKPOINT_MS;
+	forget_recalled(j);
 	if (j->n)
 		j->first = (j->first + 1) % j->n;
 }
 
+/* What it wrote before its fault comes again, and then the fault; begins, too, but for those that an
+ * earlier batch has left behind. */
+static void source_has_failed(struct source *s)
+{
+	struct held *h = TAILQ_FIRST(&s->held);
+
+	if (s->fault_is_new)
+		s->fault = NULL;
+	ring_rewind(s->ring);
+	while (h) {
+		struct held *next = TAILQ_NEXT(h, order);
+
+		h->writing = false;
+		if (h->position >= ring_position(s->ring))
+			let_go(s, h);
+		h = next;
+	}
+}
+
 static void batch_has_failed(struct journal *j)
 {
-	for (size_t i = 0; i < j->n; i++) {
-		struct source *s = j->sources[i];
-
-		for (size_t k = 0; s->n_held && k < JOURNAL_HELD_MAX; k++)
-			s->held[k].writing = false;
-		/* What it wrote before its fault comes again, and then the fault. */
-		if (s->fault_is_new)
-			s->fault = NULL;
-		ring_rewind(s->ring);
-	}
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			source_has_failed(j->sources[i]);
 	journal_refuse(j);
 }
 
-enum err journal_batch(struct journal *j, uint64_t now_ms, bool all, bool *more)
+/* The lines are in the file; now to the disk with them, where that is wanted. */
+static enum err bring_to_disk(struct journal *j)
+{
+	if (!j->config.synced || (!j->unsynced && j->batch.lines == 0))
+		return OK;
+	j->unsynced = true;
+	if (log_sync(j->log) != OK) {
+		int code = errno;
+
+		journal_note(j, "the disk did not take what was written: lines before this one may be lost "
+				"when the machine stops");
+		journal_refuse(j);
+		errno = code;
+		return ERR_SYSTEM;
+	}
+	j->unsynced = false;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			ring_set_synced(j->sources[i]->ring);
+	return OK;
+}
+
+static void go_on(struct journal *j)
+{
+	if (!j->refusing)
+		return;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i] && !j->sources[i]->fault)
+			ring_set_refusing(j->sources[i]->ring, false);
+	j->refusing = false;
+}
+
+static void batch_begins(struct journal *j)
+{
+	memset(&j->batch, 0, sizeof(j->batch));
+	j->batch.since_checkpoint = j->since_checkpoint;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
+}
+
+enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want want, bool *more)
 {
 	enum err e = log_batch_begin(j->log);
 	int code;
 
 	*more = false;
-	if (e == ERR_AGAIN)
+	if (e == ERR_AGAIN || e == ERR_CLOSED)
 		return e;
-	j->lines = 0;
-	for (size_t i = 0; i < j->n; i++)
-		j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
+	batch_begins(j);
 	if (!e)
-		e = make_batch(j, now_ms, all, more);
-	if (!e && j->lines)
+		e = make_batch(j, now_ms, want, more);
+	if (!e && j->batch.lines)
 		e = log_batch_end(j->log);
 	else
 		log_batch_drop(j->log);
-	code = errno;
-	if (e)
+	if (e) {
+		code = errno;
 		batch_has_failed(j);
-	else
-		batch_is_written(j);
-	errno = code;
+		errno = code;
+		return e;
+	}
+	batch_is_written(j, now_ms);
+	e = bring_to_disk(j);
+	if (!e)
+		go_on(j);
 	return e;
+}
+
+bool journal_has_written(const struct journal *j)
+{
+	return j->has_written;
+}
+
+void journal_note(struct journal *j, const char *text)
+{
+	snprintf(j->note, sizeof(j->note), "%s", text);
 }
 
 void journal_refuse(struct journal *j)
 {
 	j->refusing = true;
 	for (size_t i = 0; i < j->n; i++)
-		ring_set_refusing(j->sources[i]->ring, true);
+		if (j->sources[i])
+			ring_set_refusing(j->sources[i]->ring, true);
 }

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proxy/log_rotate.h"
 #include "proxy/messages.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -210,7 +211,8 @@ static void start_box(struct launcher *l, const struct msg_box *m, const int *fd
 					 .ca_pem = m->ca_pem,
 					 .environment = (const char *const *)t->environment,
 					 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
-					 .terminal = m->terminal }, &channel, isolation);
+					 .terminal = m->terminal, .memory = m->memory,
+					 .processes = m->processes }, &channel, isolation);
 	done->ok = e == OK;
 	done->text = str_of(e == OK ? isolation : box_error());
 	answer(l, MSG_BOXED, done, &channel, e == OK);
@@ -233,6 +235,21 @@ static void make_box(struct launcher *l, const struct msg_box *m, const int *fds
 	free_texts(&t);
 }
 
+/* ---- the log ---- */
+
+static void rotate(struct launcher *l)
+{
+	struct msg_log_file done = { 0 };
+	int fd = -1;
+	enum err e = log_rotate(l->job->log_path, l->job->settings->rotate_keep, &fd);
+
+	if (e)
+		done.code = e == ERR_SYSTEM ? (uint32_t)errno : e == ERR_NOMEM ? ENOMEM : EBADMSG;
+	answer(l, MSG_ROTATED, &done, &fd, e == OK);
+	if (fd >= 0)
+		close(fd);
+}
+
 /* ---- life ---- */
 
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -252,6 +269,9 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 		break;
 	case MSG_BOX:
 		make_box(l, msg, fds);
+		break;
+	case MSG_ROTATE:
+		rotate(l);
 		break;
 	}
 	channel_close_fds(fds, n_fds);
@@ -309,6 +329,7 @@ static void run(const struct launcher_job *job, int fd, pid_t parent)
 
 	prctl(PR_SET_NAME, "exeat-launcher");
 	ignore_signals();
+	broker_start_close(job->not_its_own);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(1);
 	if (wire_gateway_rejoin(job->gateway, &why) != OK) {

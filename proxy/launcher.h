@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include "proxy/role_start.h"
 #include "proxy/settings.h"
 #include "sandbox/wire.h"
 
@@ -24,6 +25,7 @@ struct launcher_job {
 	const struct settings *settings;
 	struct wire_gateway *gateway;
 	const char *log_path;
+	struct broker_start *not_its_own;	/* closed in it: it holds no secret */
 };
 
 must_use enum err launcher_start(const struct launcher_job *job, int *channel_fd, pid_t *pid);

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/log_write.h"
+#include "proxy/log_line.h"
 
 #define ROOM (LOG_LINE_MAX + 1)	/* a line and its newline */
 #define BACK 65536u
@@ -51,6 +51,12 @@ void log_reader_stop_at(struct log_reader *r, uint64_t end)
 void log_reader_unread(struct log_reader *r)
 {
 	r->at -= r->n;
+	r->start = r->n = 0;
+}
+
+void log_reader_seek_start(struct log_reader *r)
+{
+	r->at = 0;
 	r->start = r->n = 0;
 }
 

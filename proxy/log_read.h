@@ -22,6 +22,8 @@ void log_reader_close(struct log_reader *r);
 void log_reader_stop_at(struct log_reader *r, uint64_t end);
 /* Goes on so that the file's last @n lines come. */
 must_use enum err log_reader_seek_last(struct log_reader *r, uint64_t n);
+/* Goes on at the beginning of the file. */
+void log_reader_seek_start(struct log_reader *r);
 /* Without its newline. */
 must_use enum err log_reader_next(struct log_reader *r, struct str *line);
 /* Forgets the beginning of a line that has no end yet: it will be read again. */

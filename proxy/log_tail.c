@@ -3,7 +3,8 @@
  * The file is read to its end; then inotify says when to look again: the folder is watched for the
  * name coming and going, the file itself for growth. After each wake-up, and before the next wait,
  * what is there is compared with what was being read: a shorter file is read from its beginning,
- * another file under the name is read from its beginning once the old one has no more lines.
+ * another file under the name is read from its beginning once the old one has no more lines; where
+ * the log was rotated more than once meanwhile, the file that goes on is looked for beside it.
  * Events say only that something changed, so that none of them matters by itself.
  *
  * What "what happened" shows is a table of kinds: a text with members' names in braces; a group in
@@ -21,8 +22,8 @@
 
 #include "conf/date.h"
 #include "conf/utf8.h"
+#include "proxy/log_files.h"
 #include "proxy/log_read.h"
-#include "proxy/log_write.h"
 
 #define SHOWN_MAX (8u * LOG_LINE_MAX)
 #define RED "\033[31m"
@@ -76,6 +77,9 @@ static const struct {
 	{ "policy_reject", "policy refused[ {file}][: {reason}][: {diagnostics}]" },
 	{ "worker_lost",   "{role} died[ (pid {pid})][ of signal {signal}][ {reason}]" },
 	{ "log_fault",     "log: {reason}[ ({role})]" },
+	{ "checkpoint",    "checkpoint[ signed with {key}]" },
+	{ "rotated",       "log: this file has ended" },
+	{ "continued",     "log: goes on from[ {file}]" },
 };
 
 /* The member's text; numbers and truth values as written. False: not there. */
@@ -204,12 +208,17 @@ void log_tail_line(struct str line, bool colour, struct buf *out)
 struct follow {
 	const struct log_tail *t;
 	int fd, inotify, file_watch;
+	uint64_t last_seq;	/* of the line that was shown last */
 	struct log_reader *reader;
 	struct buf shown;
 };
 
 static enum err show(struct follow *f, struct str line)
 {
+	struct log_head head;
+
+	if (log_line_head(line, &head))
+		f->last_seq = head.seq;
 	f->shown.n = 0;
 	f->shown.failed = false;
 	if (f->t->json) {
@@ -237,13 +246,13 @@ static enum err show_lines(struct follow *f)
 	return e == ERR_AGAIN || e == ERR_TRUNCATED ? OK : e;
 }
 
-static enum err open_file(struct follow *f)
+static enum err open_file(struct follow *f, const char *path)
 {
-	f->fd = open(f->t->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (f->fd < 0)
 		return ERR_SYSTEM;
 	if (f->inotify >= 0)
-		f->file_watch = inotify_add_watch(f->inotify, f->t->path, IN_MODIFY);
+		f->file_watch = inotify_add_watch(f->inotify, path, IN_MODIFY);
 	return log_reader_open(f->fd, &f->reader);
 }
 
@@ -259,10 +268,42 @@ static void close_file(struct follow *f)
 	f->fd = -1;
 }
 
+/* Is the first line of what is open the one behind the last that was shown? */
+static bool goes_on(struct follow *f)
+{
+	struct log_head head;
+	struct str line;
+	bool yes = log_reader_next(f->reader, &line) == OK && log_line_head(line, &head) &&
+		   head.seq == f->last_seq + 1;
+
+	log_reader_seek_start(f->reader);
+	return yes;
+}
+
+/* The file that goes on where the last one has ended, or else the one that has the name. */
+static enum err open_next(struct follow *f)
+{
+	struct log_files *files;
+	enum err e = log_files_open(f->t->path, &files);
+
+	if (e)
+		return open_file(f, f->t->path);
+	for (size_t i = 0; i + 1 < log_files_count(files); i++) {
+		if (open_file(f, log_files_path(files, i)) == OK && goes_on(f)) {
+			log_files_close(files);
+			return OK;
+		}
+		close_file(f);
+	}
+	log_files_close(files);
+	return open_file(f, f->t->path);
+}
+
 /* Is what is read still what the name stands for? True: it was opened anew. */
 static enum err catch_up(struct follow *f, bool *anew)
 {
 	struct stat named, ours;
+	enum err e;
 
 	*anew = false;
 	if (fstat(f->fd, &ours) < 0)
@@ -277,8 +318,13 @@ static enum err catch_up(struct follow *f, bool *anew)
 	    (uint64_t)ours.st_size >= log_reader_position(f->reader))
 		return OK;
 	*anew = true;
+	if (named.st_ino == ours.st_ino && named.st_dev == ours.st_dev) {
+		close_file(f);
+		return open_file(f, f->t->path);
+	}
+	e = show_lines(f);	/* its writer may have been here since it was last looked at */
 	close_file(f);
-	return open_file(f);
+	return e ? e : open_next(f);
 }
 
 static enum err watch_folder(struct follow *f)
@@ -334,7 +380,7 @@ enum err log_tail(const struct log_tail *t)
 
 	buf_init(&f.shown, SHOWN_MAX);
 	if (!e)
-		e = open_file(&f);
+		e = open_file(&f, t->path);
 	if (!e)
 		e = log_reader_seek_last(f.reader, t->lines);
 	if (e == ERR_AGAIN)	/* cut while it was read: from the beginning, then */

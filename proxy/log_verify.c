@@ -1,60 +1,47 @@
 #include "proxy/log_verify.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "conf/hex.h"
 #include "policy/digest.h"
 #include "proxy/log_read.h"
+#include "proxy/log_write.h"
 
-static enum err wrong(struct log_verdict *v, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+struct kept {
+	uint64_t seq;
+	char prev[LOG_HASH_HEX];
+};
 
-static enum err wrong(struct log_verdict *v, const char *fmt, ...)
+struct log_kept {
+	struct kept *v;
+	size_t n, room;
+};
+
+/* What is being looked at. */
+struct check {
+	const struct log_question *q;
+	struct log_verdict *v;
+	size_t kept_at;			/* the next one that is looked for */
+	bool found;
+};
+
+static enum err say(struct log_verdict *v, enum err e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static enum err say(struct log_verdict *v, enum err e, const char *fmt, ...)
 {
 	va_list ap;
 
-	v->bad_line = v->lines + 1;
 	va_start(ap, fmt);
 	vsnprintf(v->why, sizeof(v->why), fmt, ap);
 	va_end(ap);
-	return ERR_SYNTAX;
-}
-
-/* ---- time ---- */
-
-static unsigned days_in(unsigned year, unsigned month)
-{
-	static const unsigned char days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	return days[month - 1] + (month == 2 && leap ? 1u : 0u);
-}
-
-bool log_time_valid(struct str text)
-{
-	static const char shape[] = "dddd-dd-ddTdd:dd:dd.ddddddZ";
-	unsigned v[7] = { 0 }, part = 0;
-
-	if (text.n != sizeof(shape) - 1)
-		return false;
-	for (size_t i = 0; i < text.n; i++) {
-		if (shape[i] == 'd' && text.p[i] >= '0' && text.p[i] <= '9')
-			v[part] = v[part] * 10 + (unsigned)(text.p[i] - '0');
-		else if (shape[i] == 'd' || shape[i] != text.p[i])
-			return false;
-		else
-			part++;
-		if (part == 7)
-			break;
-	}
-	return v[1] >= 1 && v[1] <= 12 && v[2] >= 1 && v[2] <= days_in(v[0], v[1]) && v[3] < 24 &&
-	       v[4] < 60 && v[5] < 60;
+	return e;
 }
 
 /* ---- one line ---- */
@@ -66,41 +53,93 @@ static struct str text_of(const json_t *object, const char *key)
 	return json_is_string(j) ? str_n(json_string_value(j), json_string_length(j)) : STR_NONE;
 }
 
-/* seq, prev, time and kind have to stand at the beginning, as the recorder writes them: other
- * spellings of the same values are none of ours. */
-static bool begins_as_it_should(struct str line, json_int_t seq, const json_t *object)
+static bool is_kind(const struct log_head *h, const char *kind)
 {
-	struct str prev = text_of(object, "prev"), time = text_of(object, "time");
-	char head[256];
-	int n = snprintf(head, sizeof(head),
-			 "{\"seq\":%" JSON_INTEGER_FORMAT ",\"prev\":\"%.*s\",\"time\":\"%.*s\",\"kind\":\"",
-			 seq, STR_ARG(prev), STR_ARG(time));
-
-	return n > 0 && (size_t)n < sizeof(head) && str_starts(line, str_n(head, (size_t)n));
+	return str_eq(h->kind, str_of(kind));
 }
 
-static enum err check_members(struct log_verdict *v, struct str line, const json_t *object)
+/* A head that cannot be read: which part is it? */
+static enum err bad_head(struct log_verdict *v, const json_t *object)
 {
 	const json_t *seq = json_object_get(object, "seq");
-	struct str prev = text_of(object, "prev");
+	uint64_t time_us;
 
-	if (!json_is_object(object))
-		return wrong(v, "it is not a JSON object");
 	if (!json_is_integer(seq))
-		return wrong(v, "it has no number (seq)");
-	if (json_integer_value(seq) != (json_int_t)(v->lines + 1))
-		return wrong(v, "its number is %" JSON_INTEGER_FORMAT ", not %" PRIu64
-			     " (a line was removed, added or moved)", json_integer_value(seq), v->lines + 1);
-	if (!str_eq(prev, str_of(v->last_hash)))
-		return wrong(v, v->lines ? "it does not continue the chain: line %" PRIu64
-			     " was changed, or this one" : "it does not start a chain (line %" PRIu64
-			     " is not there)", v->lines);
-	if (!log_time_valid(text_of(object, "time")))
-		return wrong(v, "its time is not RFC 3339 in UTC with microseconds");
+		return say(v, ERR_SYNTAX, "it has no number (seq)");
+	if (json_integer_value(seq) != (json_int_t)v->last_seq + 1)
+		return say(v, ERR_SYNTAX, "its number is %" JSON_INTEGER_FORMAT ", not %" PRIu64,
+			   json_integer_value(seq), v->last_seq + 1);
+	if (!str_eq(text_of(object, "prev"), str_of(v->last_hash)))
+		return say(v, ERR_SYNTAX, "it does not %s", v->lines ? "continue the chain" : "start a chain");
+	if (!log_time_parse(text_of(object, "time"), &time_us))
+		return say(v, ERR_SYNTAX, "its time is not RFC 3339 in UTC with microseconds");
 	if (text_of(object, "kind").n == 0)
-		return wrong(v, "it has no kind");
-	if (!begins_as_it_should(line, json_integer_value(seq), object))
-		return wrong(v, "its first members are not seq, prev, time, kind");
+		return say(v, ERR_SYNTAX, "it has no kind");
+	return say(v, ERR_SYNTAX, "its first members are not seq, prev, time, kind");
+}
+
+/* The first line of the first file. */
+static enum err check_first(struct log_verdict *v, const struct log_head *h)
+{
+	v->first_seq = h->seq;
+	if (h->seq == 1 && str_eq(h->prev, str_n(v->last_hash, LOG_HASH_HEX)))
+		return OK;
+	if (h->seq > 1 && is_kind(h, "continued"))
+		return OK;
+	if (h->seq == 1)
+		return say(v, ERR_SYNTAX, "it does not start a chain");
+	return say(v, ERR_SYNTAX, "its number is %" PRIu64 ", not 1 (lines before it were removed)", h->seq);
+}
+
+static enum err check_place(struct check *c, const struct log_head *h)
+{
+	struct log_verdict *v = c->v;
+
+	if (v->lines == 0)
+		return check_first(v, h);
+	if (h->seq != v->last_seq + 1)
+		return say(v, ERR_SYNTAX, "its number is %" PRIu64 ", not %" PRIu64
+			   " (a line was removed, added or moved)", h->seq, v->last_seq + 1);
+	if (!str_eq(h->prev, str_of(v->last_hash)))
+		return say(v, ERR_SYNTAX, "it does not continue the chain: line number %" PRIu64
+			   " was changed, or this one", v->last_seq);
+	return OK;
+}
+
+static enum err check_signature(struct check *c, const struct log_head *h, const json_t *object)
+{
+	struct str id = text_of(object, "key");
+
+	c->v->checkpoints++;
+	if (!c->q->keys)
+		return OK;
+	switch (log_signature_check(c->q->keys, id, text_of(object, "signature"), h->seq, h->prev)) {
+	case LOG_SIGNATURE_GOOD:
+		c->v->signatures++;
+		return OK;
+	case LOG_SIGNATURE_OF_ANOTHER:
+		return say(c->v, ERR_SYNTAX, "it is signed with a key that was not given (%.*s)",
+			   id.n > LOG_KEY_ID_HEX ? LOG_KEY_ID_HEX : (int)id.n, id.n ? id.p : "");
+	case LOG_SIGNATURE_BAD:
+		break;
+	}
+	return say(c->v, ERR_SYNTAX, "its signature is wrong: a line was changed and all after it were written anew");
+}
+
+/* @kept is about a line that the log has: with the same line before it? */
+static enum err check_kept(struct check *c, const struct log_head *h)
+{
+	const struct log_kept *kept = c->q->kept;
+
+	while (kept && c->kept_at < kept->n && kept->v[c->kept_at].seq <= h->seq) {
+		const struct kept *k = &kept->v[c->kept_at++];
+
+		if (k->seq < h->seq)
+			c->v->kept_older++;
+		else if (!is_kind(h, "checkpoint") || !str_eq(h->prev, str_n(k->prev, LOG_HASH_HEX)))
+			return say(c->v, ERR_SYNTAX, "it is not the checkpoint of this number that was kept: "
+				   "the log was written anew");
+	}
 	return OK;
 }
 
@@ -114,60 +153,160 @@ static enum err hash_line(struct str line, char out[LOG_HASH_HEX + 1])
 	return OK;
 }
 
-static enum err check_line(struct log_verdict *v, struct str line)
+static enum err check_object(struct check *c, struct str line, const json_t *object)
+{
+	struct log_head h;
+	enum err e;
+
+	if (!json_is_object(object))
+		return say(c->v, ERR_SYNTAX, object ? "it is not a JSON object" : "it is not JSON");
+	if (!log_line_head(line, &h))
+		return bad_head(c->v, object);
+	e = check_place(c, &h);
+	if (!e && is_kind(&h, "checkpoint"))
+		e = check_signature(c, &h, object);
+	if (!e)
+		e = check_kept(c, &h);
+	if (!e)
+		e = hash_line(line, c->v->last_hash);
+	if (e)
+		return e;
+	c->v->last_seq = h.seq;
+	c->v->lines++;
+	c->found = c->found || strcmp(c->v->last_hash, c->q->must_have) == 0;
+	return OK;
+}
+
+static enum err check_line(struct check *c, struct str line)
 {
 	json_t *object = json_loadb(line.p, line.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-	enum err e = object ? check_members(v, line, object) : wrong(v, "it is not JSON");
+	enum err e = check_object(c, line, object);
 
 	json_decref(object);
-	if (!e)
-		e = hash_line(line, v->last_hash);
-	if (!e)
-		v->lines++;
 	return e;
 }
 
-/* ---- the file ---- */
+/* ---- the log ---- */
 
-/* Where the last whole batch ends: writers hold the lock while they write. */
-static enum err stop_at_batch(int fd, struct log_reader *r)
+static enum err check_end(struct check *c)
 {
-	struct stat st;
-	bool locked = flock(fd, LOCK_SH) == 0;
-	enum err e = fstat(fd, &st) < 0 ? ERR_SYSTEM : OK;
+	const struct log_kept *kept = c->q->kept;
 
-	if (locked)
-		flock(fd, LOCK_UN);
-	if (!e && S_ISREG(st.st_mode))
-		log_reader_stop_at(r, (uint64_t)st.st_size);
-	return e;
+	if (!c->found)
+		return say(c->v, ERR_NOTFOUND, "no line has the hash that was asked for: its end was cut off or "
+			   "changed");
+	if (kept && c->kept_at < kept->n)
+		return say(c->v, ERR_NOTFOUND, "checkpoint %" PRIu64 " was kept and is not there: the log's end was "
+			   "cut off", kept->v[c->kept_at].seq);
+	return OK;
 }
 
-enum err log_verify(int fd, const char *must_have, struct log_verdict *v)
+enum err log_verify(const struct log_question *q, struct log_verdict *v)
 {
-	struct log_reader *r;
+	struct check c = { .q = q, .v = v, .found = !q->must_have };
 	struct str line;
-	bool found = !must_have;
-	enum err e;
+	enum err e = OK;
 
 	*v = (struct log_verdict){ 0 };
 	memset(v->last_hash, '0', LOG_HASH_HEX);
-	e = log_reader_open(fd, &r);
-	if (e)
-		return e;
-	e = stop_at_batch(fd, r);
 	while (!e) {
-		e = log_reader_next(r, &line);
+		e = log_files_next(q->files, &line);
 		if (!e)
-			e = check_line(v, line);
-		found = found || (!e && strcmp(v->last_hash, must_have) == 0);
+			e = check_line(&c, line);
 	}
 	if (e == ERR_TRUNCATED)
-		e = wrong(v, "it has no end (its writer died while it wrote)");
-	else if (e == ERR_LIMIT)
-		e = wrong(v, "it is longer than %u bytes", LOG_LINE_MAX);
-	else if (e == ERR_AGAIN)
-		e = found ? OK : ERR_NOTFOUND;
-	log_reader_close(r);
+		return say(v, ERR_SYNTAX, "it has no end (its writer died while it wrote)");
+	if (e == ERR_LIMIT)
+		return say(v, ERR_SYNTAX, "it is longer than %u bytes", LOG_LINE_MAX);
+	return e == ERR_AGAIN ? check_end(&c) : e;
+}
+
+/* ---- what was kept elsewhere ---- */
+
+static int by_seq(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+static enum err keep(struct log_kept *k, const struct log_head *h)
+{
+	if (k->n == LOG_KEPT_MAX)
+		return ERR_LIMIT;
+	if (k->n == k->room) {
+		size_t room = k->room ? 2 * k->room : 64;
+		struct kept *v = realloc(k->v, room * sizeof(*v));
+
+		if (!v)
+			return ERR_NOMEM;
+		k->v = v;
+		k->room = room;
+	}
+	k->v[k->n].seq = h->seq;
+	memcpy(k->v[k->n++].prev, h->prev.p, LOG_HASH_HEX);
+	return OK;
+}
+
+static enum err keep_line(struct log_kept *k, const struct log_keys *keys, struct str line)
+{
+	json_t *object = json_loadb(line.p, line.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+	struct log_head h;
+	enum err e = ERR_SYNTAX;
+
+	if (json_is_object(object) && log_line_head(line, &h) && is_kind(&h, "checkpoint") &&
+	    (!keys || log_signature_check(keys, text_of(object, "key"), text_of(object, "signature"), h.seq,
+					  h.prev) == LOG_SIGNATURE_GOOD))
+		e = keep(k, &h);
+	json_decref(object);
 	return e;
+}
+
+static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd, uint64_t *line_number)
+{
+	struct log_reader *r;
+	struct str line;
+	enum err e = log_reader_open(fd, &r);
+
+	if (e)
+		return e;
+	for (*line_number = 1; !e; (*line_number)++) {
+		e = log_reader_next(r, &line);
+		if (!e)
+			e = keep_line(k, keys, line);
+		if (e)
+			break;
+	}
+	log_reader_close(r);
+	return e == ERR_AGAIN ? OK : e == ERR_TRUNCATED ? ERR_SYNTAX : e;
+}
+
+enum err log_kept_open(const char *path, const struct log_keys *keys, struct log_kept **out,
+		       uint64_t *bad_line)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct log_kept *k;
+	enum err e;
+
+	if (fd < 0)
+		return ERR_SYSTEM;
+	k = calloc(1, sizeof(*k));
+	e = k ? read_kept(k, keys, fd, bad_line) : ERR_NOMEM;
+	close(fd);
+	if (e) {
+		log_kept_close(k);
+		return e;
+	}
+	if (k->n)
+		qsort(k->v, k->n, sizeof(*k->v), by_seq);
+	*out = k;
+	return OK;
+}
+
+void log_kept_close(struct log_kept *k)
+{
+	if (!k)
+		return;
+	free(k->v);
+	free(k);
 }

@@ -10,7 +10,12 @@
  * from the last whole one. A process that died between the two leaves a line without a newline; the
  * next batch cuts it off, remembers how long it was, and its writer makes a record of that.
  *
- * The time is computed by hand: the C library would open the zone's file.
+ * When a file is put aside (proxy/log_rotate.h), its last line says so, and nothing is added behind
+ * it: not by whoever wrote that line, nor by another writer, who finds it there. Who puts the file
+ * aside takes away its permission to be written, under the lock, before it changes its name: so a
+ * writer that had to go on without a successor (log_file_stay()) learns under the lock, too, that
+ * there is one now. The successor has its first line, which continues the chain, before anybody
+ * else can see it.
  */
 #include "proxy/log_write.h"
 
@@ -28,12 +33,13 @@
 
 #define HASH_BYTES 32
 #define PREFIX_SEQ "{\"seq\":"
-#define PREFIX_PREV ",\"prev\":\""
+#define FIRST_BYTES 256		/* more than any line's head */
 
 /* Where the chain stands. */
 struct end_of_chain {
-	uint64_t seq;
+	uint64_t seq, time_us;
 	char hash[LOG_HASH_HEX + 1];
+	bool rotated;		/* the last line says so */
 };
 
 struct log_file {
@@ -41,6 +47,9 @@ struct log_file {
 	bool locked;
 	uint64_t size;		/* of the file, as this process knows it */
 	struct end_of_chain end, batch_end;
+	uint64_t first_seq, first_us;	/* of the file's first line; 0: there is none */
+	struct end_of_chain from;	/* what an empty file continues */
+	bool stays;
 	struct buf batch;
 	uint64_t torn;
 	EVP_MD *sha256;
@@ -61,26 +70,11 @@ static enum err hash_line(struct log_file *l, struct str line, char out[LOG_HASH
 	return OK;
 }
 
-static void chain_starts(struct end_of_chain *end)
+/* In an empty file. */
+static void chain_starts(struct log_file *l)
 {
-	end->seq = 0;
-	memset(end->hash, '0', LOG_HASH_HEX);
-	end->hash[LOG_HASH_HEX] = '\0';
-}
-
-/* The number of a line of ours. */
-static enum err seq_of(struct str line, uint64_t *seq)
-{
-	struct str digits;
-
-	if (!str_starts(line, STR(PREFIX_SEQ)) || line.p[line.n - 1] != '}')
-		return ERR_SYNTAX;
-	digits = str_from(line, sizeof(PREFIX_SEQ) - 1);
-	digits.n = str_find(digits, ',');
-	if (!str_to_u64(digits, INT64_MAX - 1, seq) || *seq == 0)
-		return ERR_SYNTAX;
-	line = str_from(line, (size_t)(digits.p - line.p) + digits.n);
-	return str_starts(line, STR(PREFIX_PREV)) ? OK : ERR_SYNTAX;
+	l->first_seq = l->first_us = 0;
+	l->end = l->from;
 }
 
 static enum err read_all(int fd, char *p, size_t n, uint64_t at)
@@ -112,11 +106,12 @@ static size_t last_newline(struct str s)
 static enum err end_from(struct log_file *l, struct str tail, bool whole_file, size_t *keep)
 {
 	size_t newline = last_newline(tail), before;
+	struct log_head head;
 	struct str line;
 
 	if (newline == tail.n) {
 		/* Not one whole line: all of a first one that was torn, or nothing of ours. */
-		chain_starts(&l->end);
+		chain_starts(l);
 		*keep = 0;
 		return whole_file && tail.n < LOG_LINE_MAX &&
 		       memcmp(tail.p, PREFIX_SEQ, tail.n < 7 ? tail.n : 7) == 0 ? OK : ERR_SYNTAX;
@@ -127,9 +122,32 @@ static enum err end_from(struct log_file *l, struct str tail, bool whole_file, s
 		return ERR_SYNTAX;
 	line = before == newline ? str_n(tail.p, newline)
 				 : str_n(tail.p + before + 1, newline - before - 1);
-	if (line.n < sizeof(PREFIX_SEQ) || seq_of(line, &l->end.seq) != OK)
+	if (!log_line_head(line, &head))
 		return ERR_SYNTAX;
+	l->end.seq = head.seq;
+	l->end.time_us = head.time_us;
+	l->end.rotated = str_eq(head.kind, STR(LOG_KIND_ROTATED));
 	return hash_line(l, line, l->end.hash);
+}
+
+/* The first line's head, whatever stands behind it. */
+static enum err read_first(struct log_file *l, uint64_t size)
+{
+	char text[FIRST_BYTES];
+	size_t n = size < sizeof(text) ? (size_t)size : sizeof(text), end;
+	struct log_head head;
+	enum err e = read_all(l->fd, text, n, 0);
+
+	if (e)
+		return e;
+	end = str_find(str_n(text, n), '\n');
+	if (end == n)
+		text[n - 1] = '}';
+	if (!log_line_head(str_n(text, end), &head))
+		return ERR_SYNTAX;
+	l->first_seq = head.seq;
+	l->first_us = head.time_us;
+	return OK;
 }
 
 static enum err read_end(struct log_file *l, uint64_t size)
@@ -141,10 +159,11 @@ static enum err read_end(struct log_file *l, uint64_t size)
 	enum err e;
 
 	if (size == 0) {
-		chain_starts(&l->end);
+		chain_starts(l);
 		l->size = 0;
 		return OK;
 	}
+	l->first_seq = 0;
 	tail = malloc(n);
 	if (!tail)
 		return ERR_NOMEM;
@@ -157,6 +176,8 @@ static enum err read_end(struct log_file *l, uint64_t size)
 		else
 			l->torn += n - keep;
 	}
+	if (!e && size - n + keep > 0)
+		e = read_first(l, size - n + keep);
 	if (!e)
 		l->size = size - n + keep;
 	free(tail);
@@ -185,6 +206,7 @@ enum err log_file_open(int fd, struct log_file **out)
 	}
 	l->fd = fd;
 	l->size = UINT64_MAX;	/* not known yet */
+	memset(l->from.hash, '0', LOG_HASH_HEX);
 	buf_init(&l->batch, LOG_BATCH_MAX + 2 * LOG_LINE_MAX);
 	l->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	l->hashing = EVP_MD_CTX_new();
@@ -194,6 +216,20 @@ enum err log_file_open(int fd, struct log_file **out)
 	}
 	*out = l;
 	return OK;
+}
+
+void log_file_switch(struct log_file *l, int fd)
+{
+	unlock(l);
+	close(l->fd);
+	l->fd = fd;
+	l->size = UINT64_MAX;
+	l->stays = false;
+}
+
+void log_file_stay(struct log_file *l)
+{
+	l->stays = true;
 }
 
 void log_file_close(struct log_file *l)
@@ -210,7 +246,13 @@ void log_file_close(struct log_file *l)
 
 /* ---- batches ---- */
 
-enum err log_batch_begin(struct log_file *l)
+static bool may_append(const struct log_file *l, mode_t mode)
+{
+	return (mode & S_IWUSR) && (!l->end.rotated || l->stays);
+}
+
+/* Locked, and its end known; *open: lines may be added. On failure it is not locked. */
+static enum err take(struct log_file *l, bool *open)
 {
 	struct stat st;
 	enum err e = OK;
@@ -229,10 +271,51 @@ enum err log_batch_begin(struct log_file *l)
 		unlock(l);
 		return e;
 	}
+	*open = may_append(l, st.st_mode);
+	return OK;
+}
+
+enum err log_batch_begin(struct log_file *l)
+{
+	bool open;
+	enum err e = take(l, &open);
+
+	if (e)
+		return e;
+	if (!open) {
+		unlock(l);
+		return ERR_CLOSED;
+	}
 	l->batch_end = l->end;
 	l->batch.n = 0;
 	l->batch.failed = false;
 	return OK;
+}
+
+enum err log_aside_begin(struct log_file *l, struct log_aside *aside)
+{
+	bool open;
+	enum err e = take(l, &open);
+
+	if (e)
+		return e;
+	if (!l->end.rotated) {
+		unlock(l);
+		return ERR_NOTFOUND;
+	}
+	*aside = (struct log_aside){ l->first_seq, l->end.time_us };
+	return OK;
+}
+
+bool log_is_next(const struct log_file *l, uint64_t seq, struct str prev)
+{
+	return seq == l->end.seq + 1 && str_eq(prev, str_of(l->end.hash));
+}
+
+void log_file_continues(struct log_file *l, const struct log_file *before)
+{
+	l->from = before->end;
+	l->from.rotated = false;
 }
 
 bool log_batch_full(const struct log_file *l)
@@ -247,7 +330,7 @@ enum err log_batch_line(struct log_file *l, const struct log_line *line)
 	size_t start = l->batch.n;
 	enum err e;
 
-	if (log_batch_full(l))
+	if (log_batch_full(l) && !line->ends_file)
 		return ERR_FULL;
 	date_format(line->time_us, time);
 	json_init(&json, &l->batch);
@@ -270,6 +353,8 @@ enum err log_batch_line(struct log_file *l, const struct log_line *line)
 		return e;
 	}
 	l->batch_end.seq++;
+	l->batch_end.time_us = line->time_us;
+	l->batch_end.rotated = strcmp(line->kind, LOG_KIND_ROTATED) == 0;
 	buf_put_c(&l->batch, '\n');
 	return l->batch.failed ? ERR_NOMEM : OK;
 }
@@ -303,7 +388,10 @@ enum err log_batch_end(struct log_file *l)
 		errno = code;
 	} else {
 		l->size += l->batch.n;
+		if (l->first_seq == 0)
+			e = read_first(l, l->size);
 		l->end = l->batch_end;
+		l->stays = false;	/* it was for the line that was the last one */
 	}
 	unlock(l);
 	return e;
@@ -330,4 +418,73 @@ uint64_t log_take_torn(struct log_file *l)
 uint64_t log_last_seq(const struct log_file *l)
 {
 	return l->end.seq;
+}
+
+uint64_t log_size(const struct log_file *l)
+{
+	return l->size == UINT64_MAX ? 0 : l->size;
+}
+
+uint64_t log_first_time_us(const struct log_file *l)
+{
+	return l->first_us;
+}
+
+struct log_place log_next_place(const struct log_file *l)
+{
+	return (struct log_place){ l->batch_end.seq + 1, l->batch_end.hash };
+}
+
+/* Sixteen digits of a hash. */
+static uint64_t stamp_of(const char *hash)
+{
+	uint64_t v = 0;
+
+	for (size_t i = 0; i < 16; i++)
+		v = v << 4 | (uint64_t)hex_value(hash[i]);
+	return v ? v : 1;
+}
+
+uint64_t log_stamp(const struct log_file *l)
+{
+	return stamp_of(l->batch_end.hash);
+}
+
+/* ---- what a process before this one has written ---- */
+
+static enum err recall_lines(struct log_file *l, struct str text, struct buf *stamps)
+{
+	char hash[LOG_HASH_HEX + 1];
+
+	while (text.n) {
+		size_t end = str_find(text, '\n');
+		enum err e = hash_line(l, str_n(text.p, end), hash);
+		uint64_t stamp;
+
+		if (e)
+			return e;
+		stamp = stamp_of(hash);
+		buf_put(stamps, &stamp, sizeof(stamp));
+		text = str_from(text, end == text.n ? end : end + 1);
+	}
+	return stamps->failed ? ERR_NOMEM : OK;
+}
+
+/* From the middle of a line on, that line's stamp is nobody's. */
+enum err log_recall(struct log_file *l, struct buf *stamps)
+{
+	uint64_t size = log_size(l);
+	size_t n = size < LOG_RECALL_MAX ? (size_t)size : LOG_RECALL_MAX;
+	char *text = n ? malloc(n) : NULL;
+	enum err e;
+
+	if (n == 0)
+		return OK;
+	if (!text)
+		return ERR_NOMEM;
+	e = read_all(l->fd, text, n, size - n);
+	if (!e)
+		e = recall_lines(l, str_n(text, n), stamps);
+	free(text);
+	return e;
 }

@@ -3,22 +3,25 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "proxy/cmd_log.h"
 #include "proxy/cmd_policy.h"
 #include "proxy/cmd_run.h"
+#include "proxy/cmd_settings.h"
 #include "proxy/usage.h"
 #include "proxy/version.h"
 
 static const char usage_text[] =
 	"usage: exeat COMMAND ...\n"
 	"\n"
-	"  run      run one command in a box, behind a policy\n"
-	"  policy   check a policy, explain what it does to a request\n"
-	"  log      verify the audit log, show it\n"
-	"  version  print the version\n"
+	"  run       run one command in a box, behind a policy\n"
+	"  policy    check a policy, explain what it does to a request\n"
+	"  log       verify the audit log, show it\n"
+	"  settings  show the operator's settings, check them\n"
+	"  version   print the version\n"
 	"\n"
 	"exeat COMMAND --help says more of each.\n";
 
@@ -37,6 +40,7 @@ static const struct {
 	{ "run", cmd_run },
 	{ "policy", cmd_policy },
 	{ "log", cmd_log },
+	{ "settings", cmd_settings },
 	{ "version", cmd_version },
 	{ "--version", cmd_version },
 };
@@ -57,12 +61,15 @@ int main(int argc, char **argv)
 {
 	if (!have_three_descriptors())
 		return EX_OSERR;
+	/* A box passes through folders that are made for it as somebody who is not root. What others
+	 * must not read says so where it is made. */
+	(void)umask(022);
 	if (argc < 2)
-		return usage_wrong("exeat", "a command is needed: run, policy, log or version");
+		return usage_wrong("exeat", "a command is needed: run, policy, log, settings or version");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	return usage_wrong("exeat", "no command \"%s\": it is run, policy, log or version", argv[1]);
+	return usage_wrong("exeat", "no command \"%s\": it is run, policy, log, settings or version", argv[1]);
 }

@@ -34,19 +34,25 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, U32, max_headers, 0),
 		F(struct msg_worker_start, U32, idle_ms, 0),
 		F(struct msg_worker_start, U8, synced, 0),
+		F(struct msg_worker_start, U64, memory, 0),
 		F(struct msg_worker_start, STR, contact, MSG_CONTACT_MAX) }),
 	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_dialer_start, LIST, servers, 8),
 		F(struct msg_dialer_start, U32, timeout_ms, 0),
 		F(struct msg_dialer_start, LIST, names, 128),
-		F(struct msg_dialer_start, LIST, own, MESSAGE_LIST_MAX) }),
-	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(3, 4), .fields = {
-		F(struct msg_broker_start, U32, secrets, 0) }),
+		F(struct msg_dialer_start, LIST, own, MESSAGE_LIST_MAX),
+		F(struct msg_dialer_start, U32, dials, 0),
+		F(struct msg_dialer_start, U32, queued, 0) }),
+	ROW(BROKER_START, S, B, PHASE_START, msg_broker_start, .once = true, FDS(4, 4), .fields = {
+		F(struct msg_broker_start, U32, secrets, 0),
+		F(struct msg_broker_start, U32, grants, 0),
+		F(struct msg_broker_start, U32, queued, 0) }),
 	ROW(RECORDER_START, S, R, PHASE_START, msg_recorder_start, .once = true, FDS(1, 2), .fields = {
 		F(struct msg_recorder_start, STR, path, MSG_PATH_MAX),
 		F(struct msg_recorder_start, U8, synced, 0),
 		F(struct msg_recorder_start, U64, rotate_bytes, 0),
-		F(struct msg_recorder_start, U32, rotate_seconds, 0) }),
+		F(struct msg_recorder_start, U32, rotate_seconds, 0),
+		F(struct msg_recorder_start, U32, sandbox_bytes, 0) }),
 	ROW(NURSERY_START, S, ROLE_NURSERY, PHASE_START, msg_nursery_start, .once = true, .fields = {
 		F(struct msg_nursery_start, U8, trust_system, 0),
 		F(struct msg_nursery_start, LIST, trust_files, 64) }),
@@ -94,7 +100,9 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_box, STR, ca_pem, MSG_PEM_MAX),
 		F(struct msg_box, U32, arguments, 0),
 		F(struct msg_box, U32, environment, 0),
-		F(struct msg_box, U8, terminal, 0) }),
+		F(struct msg_box, U8, terminal, 0),
+		F(struct msg_box, U64, memory, 0),
+		F(struct msg_box, U32, processes, 0) }),
 	ROW(BOXED, L, S, PHASE_RUN, msg_boxed, FDS(0, 1), .fields = {
 		F(struct msg_boxed, U32, id, 0),
 		F(struct msg_boxed, U8, ok, 0),

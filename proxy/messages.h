@@ -100,6 +100,10 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
 #define MSG_SECRETS_MAX 256		/* of all sandboxes together */
 #define MSG_URL_PATH_MAX 32768
+/* So many answers may a worker leave unread at one peer, which gives its sandbox up with the next: a
+ * worker that asks without reading costs its peer no more. */
+#define MSG_CREDITS 4096
+#define MSG_CONNECTIONS_MAX 16384	/* of a box; each takes two descriptors of its worker */
 #define MSG_ADDRS_MAX 16		/* addresses of one answer that are passed on */
 
 struct msg_worker_start {
@@ -110,6 +114,7 @@ struct msg_worker_start {
 	struct str pool;		/* the synthetic range, as text */
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
+	uint64_t memory;		/* bytes that it may have */
 	struct str contact;		/* for the notice page; may be empty */
 };
 
@@ -123,10 +128,14 @@ struct msg_dialer_start {
 	uint32_t timeout_ms;
 	struct str_list names;		/* "name=ADDR,ADDR": answered before any server */
 	struct str_list own;		/* the host's own ranges: never dialled */
+	uint32_t dials;			/* a sandbox may have under way */
+	uint32_t queued;		/* bytes that may wait for its worker */
 };
 
 struct msg_broker_start {		/* descriptors: a ring's three, and the key that CAs are sealed with */
 	uint32_t secrets;		/* so many MSG_SECRET follow */
+	uint32_t grants;		/* a sandbox gets in a second */
+	uint32_t queued;		/* bytes that may wait for its worker */
 };
 
 struct msg_recorder_start {
@@ -134,6 +143,7 @@ struct msg_recorder_start {
 	uint8_t synced;			/* log.durability */
 	uint64_t rotate_bytes;		/* 0: never */
 	uint32_t rotate_seconds;	/* 0: never */
+	uint32_t sandbox_bytes;		/* of a sandbox's records are written in a second */
 };
 
 struct msg_read {
@@ -193,6 +203,8 @@ struct msg_box {			/* descriptors: FD_BOX_... */
 	struct str ca_pem;
 	uint32_t arguments, environment;	/* so many texts each, ended by a 0, in FD_BOX_TEXTS */
 	uint8_t terminal;
+	uint64_t memory;		/* bytes; 0: as the machine has it */
+	uint32_t processes;
 };
 enum { FD_BOX_NETNS, FD_BOX_TEXTS, FD_BOX_IN, FD_BOX_OUT, FD_BOX_ERR, FD_BOX_N };
 

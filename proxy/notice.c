@@ -79,7 +79,7 @@ static enum err put_record(struct notice *n, const struct tally_line *line)
 	record_u64(&r, REC_status, head.status);
 	if (line->count)
 		record_u64(&r, REC_count, line->count);
-	return audit_commit(n->w, &r);
+	return audit_commit(n->w, line->policy, &r);
 }
 
 static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t suppressed)
@@ -93,7 +93,7 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	record_str(&r, REC_verdict, STR("allow"));
 	record_str(&r, REC_host, STR(NOTICE_NAME));
 	record_u64(&r, REC_suppressed, suppressed);
-	return audit_commit(n->w, &r) == OK;
+	return audit_commit(n->w, n->w->policy, &r) == OK;
 }
 
 void notice_record(struct notice *n, struct str method, struct str path,
@@ -148,7 +148,7 @@ struct notice *notice_new(struct worker *w, struct str contact)
 	buf_init(&n->policy_page[FORM_JSON], NOTICE_ANSWER_MAX);
 	buf_init(&n->policy_page[FORM_TEXT], NOTICE_ANSWER_MAX);
 	buf_put_str(&n->contact, contact);
-	n->tally = tally_new(w->base, tell_repeats, n);
+	n->tally = tally_new(w->base, &w->policy, tell_repeats, n);
 	if (!n->tally || n->contact.failed) {
 		notice_free(n);
 		return NULL;

@@ -104,7 +104,7 @@ static void launch(struct role_env *env, const struct msg_launch *m)
 	fds[0] = ends[0];
 	answer.pid = pid > 0 ? (uint32_t)pid : 0;
 	answer.code = pid > 0 ? 0 : (uint32_t)errno;
-	/* Where the supervisor does not take it, the child's channel closes, and with it the child. */
+	/* Where the supervisor does not take it, the child's channel closes, and it ends. */
 	if (channel_send(env->supervisor, MSG_LAUNCHED, &answer, fds, answer.pid ? 2 : 0) != OK)
 		event_base_loopbreak(env->base);
 	channel_close_fds(fds, 2);

@@ -157,8 +157,9 @@ void parts_launched(struct part *from, const struct msg_launched *m, int *fds, s
 		part_adopt(p, fds[0], (pid_t)m->pid);
 		fds[0] = -1;
 	} else if (p && p->state == PART_WANTED) {
-		fprintf(stderr, "exeat: cannot start exeat-%s in %s: %s\n", role_name(p->role),
-			from->a->programs, strerror((int)m->code));
+		snprintf(p->why_text, sizeof(p->why_text), "cannot be started: %s",
+			 strerror((int)m->code));
+		p->why = p->why_text;
 		p->orderer = NULL;
 		p->pid = (pid_t)m->pid;
 		if (p->pid)	/* the child that could not become it */

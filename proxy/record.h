@@ -42,7 +42,10 @@
 	X(request,        BY(WORKER))                                                             \
 	X(dial,           BY(DIALER))                                                             \
 	X(credential,     BY(BROKER) | BY(WORKER))                                                \
-	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */    \
+	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */     \
+	X(checkpoint,     BY(RECORDER))   /* a signature over this line's seq and prev */         \
+	X(rotated,        BY(RECORDER))   /* a file's last line */                                \
+	X(continued,      BY(RECORDER))   /* a file's first line, by who put the one before aside */\
 	X(access_request, BY(SUPERVISOR)) /* a box asked for access, or an operator closed that */
 
 /* name, type (STR, U64, BOOL), cap of a text in bytes (longer ones are cut and end in "...") */

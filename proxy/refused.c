@@ -92,7 +92,7 @@ static enum err record(struct refused *r, const struct tally_line *line)
 	memcpy(to.b, key.to, sizeof(to.b));
 	addr_format(&to, text);
 	record_begin(&rec, RECORD_connect);
-	audit_decision(&rec, r->w->policy, line->decision);
+	audit_decision(&rec, line->policy, line->decision);
 	record_str(&rec, REC_refusal, str_of(line->id));
 	if (name_behind(r, &to, &name)) {
 		record_str(&rec, REC_destination, name);
@@ -104,7 +104,7 @@ static enum err record(struct refused *r, const struct tally_line *line)
 		record_u64(&rec, REC_port, key.port);
 	record_str(&rec, REC_protocol, str_of(protocol_name(key.protocol, protocol)));
 	record_u64(&rec, REC_count, line->count ? line->count : 1);
-	return audit_commit(r->w, &rec);
+	return audit_commit(r->w, line->policy, &rec);
 }
 
 static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t suppressed)
@@ -117,7 +117,7 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	record_begin(&rec, RECORD_connect);
 	record_str(&rec, REC_verdict, STR("deny"));
 	record_u64(&rec, REC_suppressed, suppressed);
-	return audit_commit(r->w, &rec) == OK;
+	return audit_commit(r->w, r->w->policy, &rec) == OK;
 }
 
 /* For the box's own list. */
@@ -216,7 +216,7 @@ struct refused *refused_new(struct worker *w, int nflog)
 	}
 	r->w = w;
 	r->fd = nflog;
-	r->tally = tally_new(w->base, tell_repeats, r);
+	r->tally = tally_new(w->base, &w->policy, tell_repeats, r);
 	r->readable = event_new(w->base, nflog, EV_READ | EV_PERSIST, on_readable, r);
 	if (!r->tally || !r->readable || event_add(r->readable, NULL) < 0) {
 		refused_free(r);

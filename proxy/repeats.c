@@ -72,7 +72,7 @@ static bool make_key(const struct repeat *what, struct buf *key)
 
 /* ---- telling ---- */
 
-static void put_what(struct record *rec, const struct worker *w, const struct tally_line *line)
+static void put_what(struct record *rec, const struct tally_line *line)
 {
 	struct str host = str_from(line->key, sizeof(struct key_head));
 	struct key_head head;
@@ -80,7 +80,7 @@ static void put_what(struct record *rec, const struct worker *w, const struct ta
 	memcpy(&head, line->key.p, sizeof(head));
 	record_begin(rec, (enum record_kind)head.kind);
 	if (head.reason == REFUSAL_policy) {
-		audit_decision(rec, w->policy, line->decision);
+		audit_decision(rec, line->policy, line->decision);
 	} else {
 		record_str(rec, REC_verdict, STR("deny"));
 		record_str(rec, REC_reason, str_of(refusal_name((enum refusal_reason)head.reason)));
@@ -103,7 +103,7 @@ static bool tell_rest(struct repeats *r, uint64_t suppressed)
 	record_str(&rec, REC_verdict, STR("deny"));
 	record_str(&rec, REC_refusal, str_of(r->rest_id));
 	record_u64(&rec, REC_suppressed, suppressed);
-	if (audit_commit(r->w, &rec) != OK)
+	if (audit_commit(r->w, r->w->policy, &rec) != OK)
 		return false;
 	r->rest_id[0] = '\0';
 	return true;
@@ -116,10 +116,10 @@ static bool tell(void *arg, const struct tally_line *line, uint64_t suppressed)
 
 	if (!line)
 		return tell_rest(r, suppressed);
-	put_what(&rec, r->w, line);
+	put_what(&rec, line);
 	record_str(&rec, REC_refusal, str_of(line->id));
 	record_u64(&rec, REC_count, line->count);
-	return audit_commit(r->w, &rec) == OK;
+	return audit_commit(r->w, line->policy, &rec) == OK;
 }
 
 /* ---- noting ---- */
@@ -174,7 +174,7 @@ struct repeats *repeats_new(struct worker *w)
 	if (!r)
 		return NULL;
 	r->w = w;
-	r->tally = tally_new(w->base, tell, r);
+	r->tally = tally_new(w->base, &w->policy, tell, r);
 	if (!r->tally) {
 		free(r);
 		return NULL;

@@ -3,17 +3,25 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void give(struct part *recorder, const struct ring_slot *r)
 {
+	bool changed = r->policy_before[0] != '\0';
 	struct msg_ring msg = { .number = r->number, .role = (uint8_t)r->writer,
-				.sandbox = str_of(r->sandbox), .policy = str_of(r->policy) };
+				.sandbox = str_of(r->sandbox),
+				.policy = str_of(changed ? r->policy_before : r->policy) };
+	struct msg_ring_policy now = { .number = r->number, .policy = str_of(r->policy) };
 	struct msg_ring_end end = { .number = r->number };
 
 	/* A send that fails loses the recorder: its successor is given all again. */
 	if (part_send(recorder, MSG_RING, &msg,
-		      (int[3]){ r->fds.memory, r->fds.wake, r->fds.room }, 3) == OK && r->ending)
+		      (int[3]){ r->fds.memory, r->fds.wake, r->fds.room }, 3) != OK)
+		return;
+	if (changed)
+		(void)!part_send(recorder, MSG_RING_POLICY, &now, NULL, 0);
+	if (r->ending)
 		(void)!part_send(recorder, MSG_RING_END, &end, NULL, 0);
 }
 
@@ -41,6 +49,7 @@ void rings_set_policy(struct appliance *a, struct ring_slot *r, struct str polic
 {
 	struct msg_ring_policy msg = { .number = r->number, .policy = policy };
 
+	memcpy(r->policy_before, r->policy, sizeof(r->policy));
 	snprintf(r->policy, sizeof(r->policy), "%.*s", STR_ARG(policy));
 	if (a->recorder.state == PART_READY)
 		(void)!part_send(&a->recorder, MSG_RING_POLICY, &msg, NULL, 0);

@@ -5,15 +5,21 @@
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "proxy/messages.h"
+#include "sandbox/held_secret.h"
 
-enum err start_recorder(struct channel *c, const char *log_path, int log)
+enum err start_recorder(struct channel *c, const struct recorder_start *r)
 {
-	struct msg_recorder_start msg = { .path = str_of(log_path) };
+	struct msg_recorder_start msg = { .path = str_of(r->log_path),
+					  .synced = r->settings->log_synced,
+					  .rotate_bytes = r->settings->rotate_bytes,
+					  .rotate_seconds = r->settings->rotate_seconds,
+					  .sandbox_bytes = r->settings->max_log_bytes };
 
-	return channel_send(c, MSG_RECORDER_START, &msg, &log, 1);
+	return channel_send(c, MSG_RECORDER_START, &msg, (int[2]){ r->log, r->key }, 2);
 }
 
 /* ---- dialer ---- */
@@ -98,7 +104,8 @@ enum err start_dialer(struct channel *c, const struct settings *s, const struct 
 {
 	struct texts *names = calloc(2, sizeof(*names)), *own = names ? names + 1 : NULL;
 	struct msg_dialer_start msg = { .servers = { s->servers, s->n_servers },
-					.timeout_ms = s->resolver_timeout_ms };
+					.timeout_ms = s->resolver_timeout_ms,
+					.dials = s->max_dials, .queued = s->max_queued };
 	int fds[3] = { ring->memory, ring->wake, ring->room };
 	enum err e;
 
@@ -116,71 +123,30 @@ enum err start_dialer(struct channel *c, const struct settings *s, const struct 
 	return e;
 }
 
-/* ---- broker ---- */
+/* ---- broker: what is held for it ---- */
 
-/* The variable's value in a pipe, and its text in our environment overwritten: it is in the memory
- * that /proc/PID/environ shows, which outlives unsetenv(). */
-static int env_source(const char *name)
+/* The variable's value, held; its text in our environment is overwritten, since it is in the memory
+ * that /proc/PID/environ shows, which outlives unsetenv(). -1: errno says why. */
+static int hold_variable(const char *name)
 {
 	char *value = getenv(name);
-	size_t n = value ? strlen(value) : 0;
-	int ends[2];
+	int held;
 
-	if (!value || n > 16384) {
-		errno = value ? EFBIG : ENOENT;
+	if (!value) {
+		errno = ENOENT;
 		return -1;
 	}
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -1;
-	if (write(ends[1], value, n) != (ssize_t)n) {
-		close(ends[0]);
-		ends[0] = -1;
-	}
-	close(ends[1]);
-	return ends[0];
-}
-
-static void env_forget(const char *name)
-{
-	char *value = getenv(name);
-
-	if (value)
-		explicit_bzero(value, strlen(value));
+	held = held_secret_new(value, strlen(value));
+	explicit_bzero(value, strlen(value));
 	unsetenv(name);
+	return held;
 }
 
-static enum err send_secret(struct channel *c, const struct settings_secret *s)
-{
-	bool from_env = s->env.n != 0;
-	char *where = strndup(from_env ? s->env.p : s->file.p, from_env ? s->env.n : s->file.n);
-	int fd = !where ? -1 : from_env ? env_source(where)
-			       : open(where, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct msg_secret msg = { .name = s->name, .where = str_of(where),
-				  .source = from_env ? SECRET_FROM_ENV : SECRET_FROM_FILE };
-	struct buf hosts;
-	enum err e = ERR_NOTFOUND;
-
-	if (fd < 0) {
-		fprintf(stderr, "exeat: secret \"%.*s\": %s %s: %s\n", STR_ARG(s->name),
-			from_env ? "environment variable" : "file", where ? where : "",
-			from_env && errno == ENOENT ? "is not set" : strerror(errno));
-		free(where);
-		return ERR_NOTFOUND;
-	}
-	buf_init(&hosts, MESSAGE_MAX / 2);
-	for (size_t i = 0; i < s->n_hosts; i++)
-		buf_printf(&hosts, "%s%.*s", i ? " " : "", STR_ARG(s->hosts[i]));
-	msg.hosts = buf_str(&hosts);
-	e = hosts.failed ? ERR_LIMIT : channel_send(c, MSG_SECRET, &msg, &fd, 1);
-	close(fd);
-	buf_free(&hosts);
-	free(where);
-	return e;
-}
-
-/* Does one of the policy's credentials name it? */
+/* Does one of the policy's credentials name it? Of no policy in particular: it may be asked for. */
 static bool is_used(const struct policy *p, const struct settings_secret *s)
 {
+	if (!p)
+		return true;
 	for (uint16_t image = 0; image < policy_images(p); image++)
 		for (uint32_t c = 0; c < policy_credentials(p, image); c++)
 			if (str_eq(policy_credential(p, image, c).secret, s->name))
@@ -188,29 +154,166 @@ static bool is_used(const struct policy *p, const struct settings_secret *s)
 	return false;
 }
 
-enum err start_broker(struct channel *c, const struct settings *s, const struct policy *p,
+static int hold_seal_key(void)
+{
+	unsigned char key[32];
+	int held = -1;
+
+	if (getrandom(key, sizeof(key), 0) == sizeof(key))
+		held = held_secret_new(key, sizeof(key));
+	explicit_bzero(key, sizeof(key));
+	return held;
+}
+
+/* Two secrets may come from one variable. */
+static enum err hold_secret(struct broker_start *b, size_t at)
+{
+	const struct settings_secret *all = b->settings->secrets;
+	char *variable;
+	int held;
+
+	for (size_t i = 0; i < at; i++) {
+		if (!str_eq(all[i].env, all[at].env))
+			continue;
+		errno = b->held[i] < 0 ? -b->held[i] : 0;
+		held = b->held[i] < 0 ? -1 : held_secret_copy(b->held[i]);
+		b->held[at] = held < 0 ? -errno : held;
+		return OK;
+	}
+	variable = strndup(all[at].env.p, all[at].env.n);
+	if (!variable)
+		return ERR_NOMEM;
+	held = hold_variable(variable);
+	b->held[at] = held < 0 ? -errno : held;
+	free(variable);
+	return OK;
+}
+
+enum err broker_start_open(struct broker_start *b, const struct settings *s)
+{
+	enum err e = OK;
+
+	*b = (struct broker_start){ .settings = s, .seal_key = hold_seal_key() };
+	if (b->seal_key < 0)
+		return ERR_SYSTEM;
+	b->held = calloc(s->n_secrets + 1, sizeof(*b->held));
+	if (!b->held) {
+		broker_start_close(b);
+		return ERR_NOMEM;
+	}
+	for (size_t i = 0; i < s->n_secrets; i++)
+		b->held[i] = -ENOENT;
+	for (size_t i = 0; i < s->n_secrets && !e; i++)
+		e = s->secrets[i].env.n ? hold_secret(b, i) : OK;
+	if (e)
+		broker_start_close(b);
+	return e;
+}
+
+void broker_start_close(struct broker_start *b)
+{
+	for (size_t i = 0; b->held && i < b->settings->n_secrets; i++)
+		if (b->held[i] >= 0)
+			close(b->held[i]);
+	free(b->held);
+	b->held = NULL;
+	if (b->settings && b->seal_key >= 0)
+		close(b->seal_key);
+	b->seal_key = -1;
+}
+
+/* ---- broker: what it is told ---- */
+
+/* @where: variable or path, NUL-ended. */
+static int open_source(const struct broker_start *b, size_t at, const char *where)
+{
+	int held = b->held[at];
+
+	if (!b->settings->secrets[at].env.n)
+		return open(where, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (held >= 0)
+		return held_secret_copy(held);
+	errno = -held;
+	return -1;
+}
+
+/* -1: it is told on stderr. */
+static int open_secret(const struct broker_start *b, size_t at)
+{
+	const struct settings_secret *s = &b->settings->secrets[at];
+	bool from_env = s->env.n != 0;
+	char *where = strndup(from_env ? s->env.p : s->file.p, from_env ? s->env.n : s->file.n);
+	int fd = where ? open_source(b, at, where) : -1;
+
+	if (fd < 0)
+		fprintf(stderr, "exeat: secret \"%.*s\": %s %s: %s\n", STR_ARG(s->name),
+			from_env ? "environment variable" : "file", where ? where : "",
+			from_env && errno == ENOENT  ? "is not set"
+			: from_env && errno == E2BIG ? "is too long"
+						     : strerror(errno));
+	free(where);
+	return fd;
+}
+
+static enum err send_secret(struct channel *c, const struct settings_secret *s, int fd)
+{
+	struct msg_secret msg = { .name = s->name, .where = s->env.n ? s->env : s->file,
+				  .source = s->env.n ? SECRET_FROM_ENV : SECRET_FROM_FILE };
+	struct buf hosts;
+	enum err e;
+
+	buf_init(&hosts, MESSAGE_MAX / 2);
+	for (size_t i = 0; i < s->n_hosts; i++)
+		buf_printf(&hosts, "%s%.*s", i ? " " : "", STR_ARG(s->hosts[i]));
+	msg.hosts = buf_str(&hosts);
+	e = hosts.failed ? ERR_LIMIT : channel_send(c, MSG_SECRET, &msg, &fd, 1);
+	buf_free(&hosts);
+	return e;
+}
+
+static enum err send_start(struct channel *c, const struct broker_start *b, uint32_t secrets,
+			   const struct ring_fds *ring)
+{
+	struct msg_broker_start msg = { .secrets = secrets, .grants = b->settings->max_grants,
+					.queued = b->settings->max_queued };
+	int fds[4] = { ring->memory, ring->wake, ring->room, held_secret_copy(b->seal_key) };
+	enum err e = ERR_SYSTEM;
+
+	if (fds[3] >= 0) {
+		e = channel_send(c, MSG_BROKER_START, &msg, fds, 4);
+		close(fds[3]);
+	}
+	return e;
+}
+
+/* The sources are opened first: how many there are is said before them. */
+enum err start_broker(struct channel *c, const struct broker_start *b, const struct policy *p,
 		      const struct ring_fds *ring)
 {
-	struct msg_broker_start msg = { .secrets = 0 };
-	int fds[3] = { ring->memory, ring->wake, ring->room };
-	enum err e, worst;
+	const struct settings *s = b->settings;
+	int *fds = calloc(s->n_secrets + 1, sizeof(*fds));
+	uint32_t there = 0;
+	bool all = true;
+	enum err e;
 
-	for (size_t i = 0; i < s->n_secrets; i++)
-		msg.secrets += is_used(p, &s->secrets[i]);
-	worst = e = channel_send(c, MSG_BROKER_START, &msg, fds, 3);
-	for (size_t i = 0; i < s->n_secrets && !e; i++) {
-		enum err one = is_used(p, &s->secrets[i]) ? send_secret(c, &s->secrets[i]) : OK;
-
-		worst = one ? one : worst;
-	}
+	if (!fds)
+		return ERR_NOMEM;
 	for (size_t i = 0; i < s->n_secrets; i++) {
-		char *name = strndup(s->secrets[i].env.p ? s->secrets[i].env.p : "", s->secrets[i].env.n);
+		bool used = is_used(p, &s->secrets[i]);
 
-		if (name && *name)
-			env_forget(name);
-		free(name);
+		fds[i] = used ? open_secret(b, i) : -1;
+		there += fds[i] >= 0;
+		all = all && (fds[i] >= 0 || !used);
 	}
-	return worst;
+	e = send_start(c, b, there, ring);
+	for (size_t i = 0; i < s->n_secrets; i++) {
+		if (fds[i] < 0)
+			continue;
+		e = e ? e : send_secret(c, &s->secrets[i], fds[i]);
+		close(fds[i]);
+	}
+	free(fds);
+	return e ? e : all ? OK : ERR_NOTFOUND;
 }
 
 /* ---- nursery, worker ---- */
@@ -236,6 +339,9 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.max_connections = s->max_connections,
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,
+		.contact = s->notice_contact,
+		.memory = s->max_worker_memory,
+		.synced = s->log_synced,
 	};
 	int fds[FD_WORKER_POLICY + 1] = {
 		[FD_WORKER_TPROXY] = w->wire->tproxy, [FD_WORKER_DNS_UDP] = w->wire->dns_udp,

@@ -1,5 +1,6 @@
 #include "proxy/run.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@ struct run {
 	struct policy_file *policy;
 	struct sandbox *sandbox;
 	bool over, ran;
+	int signal;		/* came before there was a command to have it */
 	int status;
 };
 
@@ -28,8 +30,14 @@ static void on_signal(struct appliance *a, int sig)
 {
 	struct run *r = a->user;
 
-	if (r->sandbox && r->sandbox->box)
+	if (!r->sandbox)
+		return;
+	if (r->sandbox->started)
 		box_signal(r->sandbox->box, sig);
+	else if (sig != SIGWINCH) {
+		r->signal = sig;
+		sandbox_stop(r->sandbox, true, "ended by a signal before its start");
+	}
 }
 
 /* While the roles start: nothing of it runs before they are ready and this process is confined. */
@@ -88,5 +96,7 @@ int run_sandbox(const struct run_spec *spec)
 	ran = run(&a, &r);
 	ran = appliance_close(&a, ran ? "the command has ended" : r.ran ? "ended" : "not started") && ran;
 	policy_file_release(r.policy);
+	if (r.signal)
+		return 128 + r.signal;
 	return ran ? r.status : RUN_FAILED;
 }

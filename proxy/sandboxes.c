@@ -118,7 +118,7 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
 	};
 	snprintf(s->name, sizeof(s->name), "%s", spec->name);
-	snprintf(s->box_id, sizeof(s->box_id), "%d-%u", (int)getpid(), s->number);
+	snprintf(s->box_id, sizeof(s->box_id), "run-%d-%u", (int)getpid(), s->number);
 	snprintf(s->isolation, sizeof(s->isolation), "attached");
 	s->policy = policy_file_hold(spec->policy);
 	buf_init(&s->ca_pem, MSG_PEM_MAX);
@@ -305,7 +305,9 @@ static void order_box(struct sandbox *s)
 			     .workspace = str_of(s->workspace ? s->workspace : ""),
 			     .kept = { kept, a->settings->path.n ? 2 : 1 },
 			     .nameserver = s->wire.gateway, .ca_pem = buf_str(&s->ca_pem),
-			     .arguments = s->n_arguments, .terminal = s->terminal };
+			     .arguments = s->n_arguments, .terminal = s->terminal,
+			     .memory = a->settings->max_memory,
+			     .processes = a->settings->max_processes };
 	int fds[FD_BOX_N] = { [FD_BOX_NETNS] = s->wire.netns, [FD_BOX_TEXTS] = s->texts,
 			      [FD_BOX_IN] = s->stdio[0], [FD_BOX_OUT] = s->stdio[1],
 			      [FD_BOX_ERR] = s->stdio[2] };
@@ -558,7 +560,8 @@ void sandbox_count(struct sandbox *s)
 {
 	struct wire_error why;
 
-	if (s->wired && wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK)
+	if (s->wired && (wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK ||
+			 wire_box_untold(s->a->gateway, &s->wire, &s->untold, &why) != OK))
 		fprintf(stderr, "exeat: network: %s: %s\n", why.what, strerror(why.code));
 }
 

@@ -8,18 +8,12 @@
 
 #include "conf/arena.h"
 #include "conf/hex.h"
-#include "conf/schema.h"
 #include "policy/digest.h"
 #include "policy/pattern.h"
-#include "proxy/messages.h"
+#include "proxy/settings_machine.h"
+#include "proxy/settings_rows.h"
 
 #define SETTINGS_FILE_MAX (1u << 20)
-#define SETTINGS_PATH_MAX 4096
-/* What fits into the messages that carry them (proxy/messages.h). */
-#define SERVERS_MAX 8
-#define TRUST_MAX 64
-#define NAMES_MAX 128
-#define NAME_ADDRS_MAX 16
 #define SECRETS_TEXT_MAX (48u << 10)
 #define WHOLE_PATH "write the whole path, from its /"
 
@@ -29,125 +23,20 @@ struct owned {
 	char *text;
 };
 
-struct fields {
-	unsigned version;
-	const struct yaml_node *servers, *names, *trust_add, *secrets;
-	struct str link_pool, synthetic_pool, log_path;
-	uint32_t timeout_ms, max_leases, max_connections, idle_ms, max_headers;
-	bool trust_system;
-};
-
 struct load {
 	struct settings *s;
 	struct owned *owned;
 	struct diags diags;
 };
 
-#define FIELD(key_, type_, member, ...)                                                           \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct fields, member), \
-	  __VA_ARGS__ }
-#define GROUP(key_, rows_) { .key = key_, .type = SCHEMA_GROUP, .rows = (rows_) }
-#define LATER(key_) { .key = key_, .type = SCHEMA_LATER }
-
-static const char *const versions[] = { "1", NULL };
-
-static const struct schema_row resolver_rows[] = {
-	FIELD("servers", TEXTS, servers, .help = "ADDR:PORT of each; without them the system's"),
-	FIELD("timeout", DURATION, timeout_ms, .min = 100, .max = 60000, .initial = "2s",
-	      .help = "how long one server is waited for"),
-	FIELD("names", MAP, names,
-	      .help = "answered before any server is asked, vetted like any answer"),
-	{ .type = SCHEMA_END },
-};
-
-static const struct schema_row trust_rows[] = {
-	FIELD("system", BOOL, trust_system, .initial = "true",
-	      .help = "the system's CA certificates"),
-	FIELD("add", TEXTS, trust_add, .help = "PEM files of origins' private CAs, added"),
-	{ .type = SCHEMA_END },
-};
-
-static const struct schema_row network_rows[] = {
-	FIELD("link_pool", TEXT, link_pool, .initial = "100.96.0.0/12",
-	      .help = "where the /30 between gateway and box is taken from"),
-	FIELD("synthetic_pool", TEXT, synthetic_pool, .initial = "198.18.0.0/15",
-	      .help = "the addresses that names stand for inside a box"),
-	{ .type = SCHEMA_END },
-};
-
-static const struct schema_row log_rows[] = {
-	FIELD("path", TEXT, log_path, .max = SETTINGS_PATH_MAX - 1, .help = "the audit log's file"),
-	LATER("durability"), LATER("on_log_failure"), LATER("rotate"),
-	{ .type = SCHEMA_END },
-};
-
-static const struct schema_row limits_rows[] = {
-	FIELD("leases", NUMBER, max_leases, .min = 1, .max = 4096, .initial = "4096",
-	      .help = "names that one box may know at once"),
-	FIELD("connections", NUMBER, max_connections, .min = 1, .max = 16384, .initial = "1024",
-	      .help = "connections that one box may have open"),
-	FIELD("idle", DURATION, idle_ms, .min = 1000, .max = 86400000, .initial = "1h",
-	      .help = "after so long without a byte a connection is closed"),
-	FIELD("headers", SIZE, max_headers, .min = 4096, .max = 1 << 20, .initial = "64KiB",
-	      .help = "how large the header section of a request or an answer may be"),
-	{ .type = SCHEMA_END },
-};
-
-static const struct schema_row rows[] = {
-	FIELD("exeat-settings", CHOICE, version, .choices = versions, .required = true,
-	      .help = "the version of this format: write exeat-settings: 1"),
-	GROUP("resolver", resolver_rows),
-	GROUP("trust", trust_rows),
-	FIELD("secrets", MAP, secrets,
-	      .help = "where each value comes from, and the most hosts it may go to"),
-	GROUP("network", network_rows),
-	GROUP("log", log_rows),
-	GROUP("limits", limits_rows),
-	LATER("control"), LATER("policies"),
-	{ .type = SCHEMA_END },
-};
-
-struct secret_fields {
-	struct str file, env;
-	const struct yaml_node *hosts;
-};
-
-#define SECRET(key_, type_, member, ...)                                                          \
-	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct secret_fields, member), \
-	  __VA_ARGS__ }
-
-static const struct schema_row secret_rows[] = {
-	SECRET("file", TEXT, file, .max = SETTINGS_PATH_MAX - 1,
-	       .help = "a file that others cannot read"),
-	SECRET("env", TEXT, env, .max = 256,
-	       .help = "a variable of the environment, taken at start"),
-	SECRET("hosts", TEXTS, hosts, .required = true,
-	       .help = "the most hosts that the value may go to"),
-	{ .key = "systemd", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
-	{ .key = "exec", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
-	{ .key = "every", .type = SCHEMA_LATER },
-	{ .key = "kubernetes", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
-	{ .key = "vault", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
-	{ .key = "sealed", .type = SCHEMA_LATER, .help = "a value comes from file or env" },
-	{ .type = SCHEMA_END },
-};
-
 /* ---- values ---- */
-
-static bool over(struct load *l, const struct yaml_node *node, const char *what, size_t n,
-		 size_t max)
-{
-	if (n > max)
-		diag_error(&l->diags, node->at, NULL, "more than %zu %s", max, what);
-	return n > max;
-}
 
 static void take_servers(struct load *l, const struct yaml_node *list)
 {
 	size_t n = schema_count(list);
 	struct str *v = arena_take(&l->owned->arena, n, sizeof(*v));
 
-	if (!v || !list || over(l, list, "servers", n, SERVERS_MAX))
+	if (!v || !list)
 		return;
 	for (const struct yaml_node *i = list->first; i; i = i->next) {
 		char text[ADDR_PORT_TEXT_MAX], addr[ADDR_TEXT_MAX];
@@ -172,9 +61,9 @@ static void take_addrs(struct load *l, const struct yaml_node *name, struct sett
 	const struct yaml_node *list = name->next;
 	size_t n = schema_count(list);
 
-	if (list->kind != YAML_LIST || n == 0 || n > NAME_ADDRS_MAX) {
+	if (list->kind != YAML_LIST || n == 0 || n > SETTINGS_NAME_ADDRS_MAX) {
 		diag_error(&l->diags, list->at, NULL, "a name has a list of 1 to %d addresses",
-			   NAME_ADDRS_MAX);
+			   SETTINGS_NAME_ADDRS_MAX);
 		return;
 	}
 	out->addrs = arena_take(&l->owned->arena, n, sizeof(*out->addrs));
@@ -192,7 +81,7 @@ static void take_names(struct load *l, const struct yaml_node *map)
 	size_t n = schema_count(map) / 2;
 	struct settings_name *v = arena_take(&l->owned->arena, n, sizeof(*v));
 
-	if (!v || !map || over(l, map, "names", n, NAMES_MAX))
+	if (!v || !map)
 		return;
 	for (const struct yaml_node *key = map->first; key; key = key->next->next) {
 		struct name name;
@@ -215,7 +104,7 @@ static void take_trust(struct load *l, const struct yaml_node *list)
 	size_t n = schema_count(list);
 	struct str *v = arena_take(&l->owned->arena, n, sizeof(*v));
 
-	if (!v || !list || over(l, list, "files", n, TRUST_MAX))
+	if (!v || !list)
 		return;
 	for (const struct yaml_node *i = list->first; i; i = i->next) {
 		if (i->text.p[0] != '/' || i->text.n >= SETTINGS_PATH_MAX)
@@ -257,17 +146,6 @@ static void check_pools(struct load *l, const struct yaml_node *root)
 
 /* ---- secrets ---- */
 
-static const char *check_env(struct str name)
-{
-	for (size_t i = 0; i < name.n; i++) {
-		char c = ascii_lower(name.p[i]);
-
-		if (c != '_' && !(c >= 'a' && c <= 'z') && (i == 0 || c < '0' || c > '9'))
-			return "no name of a variable";
-	}
-	return NULL;
-}
-
 static const char *check_secret_name(struct str name)
 {
 	if (name.n == 0 || name.n > 64)
@@ -298,8 +176,8 @@ static void take_hosts(struct load *l, const struct yaml_node *list, struct sett
 
 static void take_secret(struct load *l, const struct yaml_node *key, struct settings_secret *out)
 {
-	struct secret_fields f = { 0 };
-	const char *wrong = check_secret_name(key->text), *wrong_env;
+	struct settings_secret_fields f = { 0 };
+	const char *wrong = check_secret_name(key->text);
 
 	if (wrong)
 		diag_error(&l->diags, key->at, NULL, "secret \"%.*s\": %s", STR_ARG(key->text),
@@ -309,16 +187,9 @@ static void take_secret(struct load *l, const struct yaml_node *key, struct sett
 			   "a secret says where its value is, and where it may go");
 		return;
 	}
-	if (schema_read(secret_rows, "a secret", key->next, &f, &l->diags) && !f.file.n == !f.env.n)
+	if (schema_read(settings_secret_rows, "a secret", key->next, &f, &l->diags) && !f.file.n == !f.env.n)
 		diag_error(&l->diags, key->at, "write file: /PATH, or env: VARIABLE",
 			   "a secret has one source: \"file\" or \"env\"");
-	wrong_env = check_env(f.env);
-	if (wrong_env)
-		diag_error(&l->diags, schema_key(key->next, "env")->next->at, NULL, "\"%.*s\": %s",
-			   STR_ARG(f.env), wrong_env);
-	if (f.file.n && f.file.p[0] != '/')
-		diag_error(&l->diags, schema_key(key->next, "file")->next->at, WHOLE_PATH,
-			   "\"%.*s\" is no absolute path", STR_ARG(f.file));
 	out->name = key->text;
 	out->file = f.file;
 	out->env = f.env;
@@ -330,7 +201,7 @@ static void take_secrets(struct load *l, const struct yaml_node *map)
 	size_t n = schema_count(map) / 2, text = 0;
 	struct settings_secret *v = arena_take(&l->owned->arena, n, sizeof(*v));
 
-	if (!v || !map || over(l, map, "secrets", n, MSG_SECRETS_MAX))
+	if (!v || !map)
 		return;
 	for (const struct yaml_node *key = map->first; key; key = key->next->next) {
 		struct settings_secret *s = &v[l->s->n_secrets++];
@@ -340,21 +211,44 @@ static void take_secrets(struct load *l, const struct yaml_node *map)
 		for (size_t i = 0; i < s->n_hosts; i++)
 			text += s->hosts[i].n + 1;
 	}
-	(void)over(l, map, "bytes in the names and hosts of all secrets", text, SECRETS_TEXT_MAX);
+	if (text > SECRETS_TEXT_MAX)
+		diag_error(&l->diags, map->at, NULL,
+			   "more than %u bytes in the names and hosts of all secrets", SECRETS_TEXT_MAX);
 	l->s->secrets = v;
 }
 
 /* ---- the whole ---- */
+
+/* The rows' ranges fit what is narrower here. */
+static void take_amounts(struct settings *s, const struct settings_fields *f)
+{
+	s->resolver_timeout_ms = (uint32_t)f->timeout_ms;
+	s->rotate_bytes = f->rotate_bytes;
+	s->rotate_seconds = (uint32_t)(f->rotate_ms / 1000);
+	s->rotate_keep = f->rotate_keep;
+	s->max_sandboxes = f->sandboxes;
+	s->max_leases = f->leases;
+	s->max_connections = f->connections;
+	s->max_dials = f->dials;
+	s->max_grants = f->grants;
+	s->idle_ms = (uint32_t)f->idle_ms;
+	s->max_headers = (uint32_t)f->headers;
+	s->max_queued = (uint32_t)f->queued;
+	s->max_log_bytes = (uint32_t)f->log_bytes;
+	s->max_worker_memory = f->worker_memory;
+	s->max_memory = f->memory;
+	s->max_processes = f->processes;
+}
 
 /* @root NULL: no file, the defaults. */
 static void take_settings(struct load *l, const struct yaml_node *root)
 {
 	static const struct yaml_node none = { .kind = YAML_MAP };
 	struct diags quiet;
-	struct fields f = { 0 };
+	struct settings_fields f = { 0 };
 
 	diags_init(&quiet, STR_NONE, STR_NONE);
-	(void)schema_read(rows, "the settings", root ? root : &none, &f, root ? &l->diags : &quiet);
+	(void)schema_read(settings_rows, "the settings", root ? root : &none, &f, root ? &l->diags : &quiet);
 	diags_free(&quiet);
 	take_servers(l, f.servers);
 	take_names(l, f.names);
@@ -364,13 +258,14 @@ static void take_settings(struct load *l, const struct yaml_node *root)
 	/* Room for every lease that a box may have, and the refusal address. */
 	take_pool(l, root, "synthetic_pool", f.synthetic_pool, 18, &l->s->synthetic_pool);
 	check_pools(l, root);
-	l->s->resolver_timeout_ms = f.timeout_ms;
+	take_amounts(l->s, &f);
 	l->s->trust_system = f.trust_system;
 	l->s->log_path = f.log_path;
-	l->s->max_leases = f.max_leases;
-	l->s->max_connections = f.max_connections;
-	l->s->idle_ms = f.idle_ms;
-	l->s->max_headers = f.max_headers;
+	l->s->log_synced = f.durability == SETTINGS_SYNCED;
+	l->s->control_socket = f.control_socket;
+	l->s->control_group = f.control_group;
+	l->s->policies_directory = f.policies_directory;
+	l->s->notice_contact = f.contact;
 }
 
 static bool read_all(int fd, char *to, size_t n)
@@ -426,7 +321,7 @@ static bool digest_text(struct settings *s, struct str text)
 	return true;
 }
 
-static bool load_file(struct load *l, const char *path)
+static bool load_file(struct load *l, const char *path, bool here)
 {
 	size_t n = 0;
 	const char *wrong = read_file(path, l->owned, &n);
@@ -438,8 +333,11 @@ static bool load_file(struct load *l, const char *path)
 	l->s->path = arena_copy(&l->owned->arena, str_of(path));
 	diags_init(&l->diags, l->s->path, str_n(l->owned->text, n));
 	l->owned->tree = yaml_parse(l->diags.text, &l->diags);
-	if (l->owned->tree)
+	if (l->owned->tree) {
 		take_settings(l, yaml_root(l->owned->tree));
+		if (here)
+			settings_machine(yaml_root(l->owned->tree), &l->diags);
+	}
 	diags_print(&l->diags, stderr);
 	if (l->diags.errors)
 		fprintf(stderr, "exeat: %s: does not load: %zu error%s\n", path, l->diags.errors,
@@ -461,7 +359,7 @@ static const char *find_file(char *out, size_t n)
 	return out;
 }
 
-struct settings *settings_load(const char *path)
+static struct settings *load(const char *path, bool here)
 {
 	char found[SETTINGS_PATH_MAX];
 	struct load l = { .s = calloc(1, sizeof(struct settings)),
@@ -473,7 +371,7 @@ struct settings *settings_load(const char *path)
 		path = path ? path : find_file(found, sizeof(found));
 		diags_init(&l.diags, STR_NONE, STR_NONE);
 		if (*path) {
-			good = load_file(&l, path);
+			good = load_file(&l, path, here);
 		} else {
 			take_settings(&l, NULL);
 			good = digest_text(l.s, STR(""));
@@ -487,6 +385,23 @@ struct settings *settings_load(const char *path)
 		free(l.owned);
 	settings_free(l.s);
 	return NULL;
+}
+
+struct settings *settings_load(const char *path)
+{
+	return load(path, false);
+}
+
+struct settings *settings_load_here(const char *path)
+{
+	return load(path, true);
+}
+
+const struct yaml_node *settings_tree(const struct settings *s)
+{
+	const struct owned *owned = s->owned;
+
+	return owned->tree ? yaml_root(owned->tree) : NULL;
 }
 
 void settings_free(struct settings *s)

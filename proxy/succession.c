@@ -14,11 +14,11 @@
  */
 #include "proxy/appliance.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/role_start.h"
 #include "proxy/supervisor_records.h"
 
 /* ---- losing ---- */
@@ -28,10 +28,15 @@ void tell_lost(const struct part *p, const char *what_now)
 	const struct sandbox *s = p->role == ROLE_WORKER ? p->owner : NULL;
 	int status = p->status;
 
-	fprintf(stderr, "exeat: the %s%s%s is gone (%s %d%s%s); %s\n", role_name(p->role),
-		s ? " of " : "", s ? s->name : "", WIFSIGNALED(status) ? "signal" : "exit",
-		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), p->why ? ": " : "",
-		p->why ? p->why : "", what_now);
+	if (p->pid == 0)
+		fprintf(stderr, "exeat: the %s%s%s %s (exeat-%s in %s); %s\n", role_name(p->role),
+			s ? " of " : "", s ? s->name : "", p->why ? p->why : "is gone",
+			role_name(p->role), p->a->programs, what_now);
+	else
+		fprintf(stderr, "exeat: the %s%s%s is gone (%s %d%s%s); %s\n",
+			role_name(p->role), s ? " of " : "", s ? s->name : "", WIFSIGNALED(status) ? "signal" : "exit",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+			p->why ? ": " : "", p->why ? p->why : "", what_now);
 	if (put_role_lost(p, s ? s->name : "") != OK)
 		fprintf(stderr, "exeat: that cannot be recorded\n");
 }
@@ -177,10 +182,12 @@ static void on_sandbox_lost(struct part *p, const struct msg_sandbox_lost *m)
 	struct sandbox *s = sandbox_by_number(p->a, m->sandbox);
 	char why[128];
 
-	if (!s || (p->role != ROLE_DIALER && p->role != ROLE_BROKER)) {
-		part_lose(p, "speaks of a sandbox that is not there");
+	if (p->role != ROLE_DIALER && p->role != ROLE_BROKER) {
+		part_lose(p, "message in the wrong direction");
 		return;
 	}
+	if (!s)
+		return;		/* ended meanwhile */
 	snprintf(why, sizeof(why), "%.*s", STR_ARG(m->why));
 	part_lose(&s->worker, why);
 }
@@ -193,6 +200,41 @@ static void on_shared(struct part *p, uint16_t type, const void *msg)
 		policies_taken(p, msg);
 	else
 		part_lose(p, "message in the wrong direction");
+}
+
+/* ---- the log's file ---- */
+
+static void no_log_file(struct appliance *a, int code)
+{
+	struct msg_log_file msg = { .code = (uint32_t)code };
+
+	(void)!part_send(&a->recorder, MSG_LOG_FILE, &msg, NULL, 0);
+}
+
+/* The recorder has ended it: a launcher puts it aside. */
+static void rotate_log(struct appliance *a)
+{
+	struct msg_rotate msg = { .id = ++a->last_order };
+
+	a->rotator = NULL;
+	for (size_t i = 0; i < 2 && !a->rotator; i++)
+		if (a->launcher[i].state == PART_READY &&
+		    part_send(&a->launcher[i], MSG_ROTATE, &msg, NULL, 0) == OK)
+			a->rotator = &a->launcher[i];
+	if (!a->rotator)
+		no_log_file(a, ECHILD);
+}
+
+static void log_rotated(struct appliance *a, const struct msg_log_file *m, int *fds, size_t n_fds)
+{
+	a->rotator = NULL;
+	(void)!part_send(&a->recorder, MSG_LOG_FILE, m, fds, n_fds);
+	if (m->code || n_fds != 1)
+		return;
+	if (a->log_next >= 0)
+		close(a->log_next);
+	a->log_next = fds[0];
+	fds[0] = -1;
 }
 
 /* ---- launcher ---- */
@@ -220,6 +262,10 @@ static void launcher_message(struct part *p, uint16_t type, const void *msg, int
 	case MSG_BOXED:
 		sandbox_boxed(p, msg, fds, n_fds);
 		return;
+	case MSG_ROTATED:
+		log_rotated(p->a, msg, fds, n_fds);
+		channel_close_fds(fds, n_fds);
+		return;
 	}
 	channel_close_fds(fds, n_fds);
 	part_lose(p, "message in the wrong direction");
@@ -230,6 +276,10 @@ static void launcher_lost(struct part *p)
 	struct part *other = &p->a->launcher[p == &p->a->launcher[0]];
 
 	sandboxes_maker_lost(p->a, p);
+	if (p->a->rotator == p) {
+		p->a->rotator = NULL;
+		no_log_file(p->a, ECHILD);
+	}
 	replace(p);
 	if (!p->a->closing && other->state != PART_READY)
 		appliance_fail(p->a, "nothing can be started any more");
@@ -281,7 +331,12 @@ const struct part_hooks nursery_hooks = { .started = nursery_started, .ready = n
 
 static bool recorder_started(struct part *p)
 {
-	return start_recorder(p->channel, p->a->log_path, p->a->log) == OK;
+	struct appliance *a = p->a;
+	struct recorder_start start = { .settings = a->settings, .log_path = a->log_path,
+					.log = a->log_next >= 0 ? a->log_next : a->log,
+					.key = a->log_key };
+
+	return start_recorder(p->channel, &start) == OK;
 }
 
 static void recorder_ready(struct part *p)
@@ -308,6 +363,9 @@ static void recorder_message(struct part *p, uint16_t type, const void *msg, int
 	case MSG_LOG_STATE:
 		on_log_state(p->a, msg);
 		break;
+	case MSG_LOG_FULL:
+		rotate_log(p->a);
+		break;
 	case MSG_RING_ENDED:
 		rings_ended(p->a, end->number);
 		break;
@@ -328,7 +386,7 @@ const struct part_hooks recorder_hooks = { .started = recorder_started, .ready =
 static bool broker_started(struct part *p)
 {
 	struct appliance *a = p->a;
-	enum err e = start_broker(p->channel, a->settings, a->secrets_of, &a->broker_ring->fds);
+	enum err e = start_broker(p->channel, &a->broker_start, a->secrets_of, &a->broker_ring->fds);
 
 	if (e == ERR_NOTFOUND)
 		a->bad_secrets++;

@@ -25,6 +25,7 @@
 
 #include "proxy/access_table.h"
 #include "proxy/clock.h"
+#include "proxy/log_key.h"
 #include "proxy/supervisor_records.h"
 #include "sandbox/confine.h"
 #include "sandbox/spawn.h"
@@ -134,6 +135,30 @@ static bool open_rings(struct appliance *a)
 	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings) == OK;
 }
 
+static bool open_log_key(struct appliance *a)
+{
+	enum err e = log_key_open(a->log_path, &a->log_key);
+
+	if (!e)
+		return true;
+	fprintf(stderr, "exeat: the audit log's key %s" LOG_KEY_SUFFIX ": %s\n", a->log_path,
+		e == ERR_SYSTEM	  ? strerror(errno)
+		: e == ERR_DENIED ? "it is not for its owner, who runs exeat, alone (chmod 600)"
+		: e == ERR_SYNTAX ? "it is no Ed25519 key"
+				  : err_text(e));
+	return false;
+}
+
+/* Before there is any other process whose environment they would be in. */
+static bool hold_secrets(struct appliance *a)
+{
+	enum err e = broker_start_open(&a->broker_start, a->settings);
+
+	if (e)
+		fprintf(stderr, "exeat: the secrets' environment variables: %s\n", err_text(e));
+	return e == OK;
+}
+
 static bool open_gateway(struct appliance *a)
 {
 	struct wire_error why = { "", 0 };
@@ -159,7 +184,8 @@ static void prepare_parts(struct appliance *a)
 static bool start_launcher(struct appliance *a, int *channel, pid_t *pid)
 {
 	a->job = (struct launcher_job){ .programs = a->programs, .settings = a->settings,
-					.gateway = a->gateway, .log_path = a->log_path };
+					.gateway = a->gateway, .log_path = a->log_path,
+					.not_its_own = &a->broker_start };
 	if (launcher_start(&a->job, channel, pid) == OK)
 		return true;
 	fprintf(stderr, "exeat: cannot start a process: %s\n", strerror(errno));
@@ -180,13 +206,14 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	int channel;
 	pid_t pid;
 
-	a->signals = -1;
+	a->signals = a->log_key = a->log_next = -1;
 	prepare_parts(a);
 	if (spawn_find_programs(a->programs, sizeof(a->programs)) != OK) {
 		fprintf(stderr, "exeat: its other programs are neither beside it nor in ../libexec/exeat of it\n");
 		return false;
 	}
-	if (!open_rings(a) || !open_gateway(a) || !start_launcher(a, &channel, &pid))
+	if (!open_log_key(a) || !hold_secrets(a) || !open_rings(a) || !open_gateway(a) ||
+	    !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
 	a->access = access_table_new();
@@ -282,12 +309,17 @@ static void release(struct appliance *a)
 		event_free(a->signal_event);
 	if (a->signals >= 0)
 		close(a->signals);
+	if (a->log_key >= 0)
+		close(a->log_key);
+	if (a->log_next >= 0)
+		close(a->log_next);
 	for (struct part *p = a->parts; p; p = p->next)
 		channel_free(p->channel);
 	wire_gateway_close(a->gateway);
 	ring_close(a->ring);
 	rings_free(a);
 	access_table_free(a->access);
+	broker_start_close(&a->broker_start);
 	if (a->base)
 		event_base_free(a->base);
 }

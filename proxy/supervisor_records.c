@@ -80,6 +80,8 @@ enum err put_sandbox_stop(const struct sandbox *s)
 	record_u64(&r, REC_cpu_ms, s->cpu_ms);
 	record_u64(&r, REC_bytes_up, s->bytes_up);
 	record_u64(&r, REC_bytes_down, s->bytes_down);
+	if (s->untold)
+		record_u64(&r, REC_suppressed, s->untold);
 	record_str(&r, REC_reason, str_of(s->why));
 	return record_commit_end(&r, s->a->ring);
 }

@@ -10,6 +10,7 @@ struct row {
 };
 
 struct tally {
+	struct policy *const *policy;
 	tally_fn *fn;
 	void *arg;
 	struct event *timer;
@@ -29,6 +30,7 @@ static void arm(struct tally *t)
 
 static void release(struct tally *t, struct row *row)
 {
+	policy_free(row->line.policy);
 	row->used = false;
 	t->used--;
 }
@@ -63,12 +65,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		arm(t);
 }
 
-struct tally *tally_new(struct event_base *base, tally_fn *fn, void *arg)
+struct tally *tally_new(struct event_base *base, struct policy *const *policy, tally_fn *fn,
+			void *arg)
 {
 	struct tally *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
+	t->policy = policy;
 	t->fn = fn;
 	t->arg = arg;
 	t->timer = event_new(base, -1, 0, on_timer, t);
@@ -83,6 +87,9 @@ void tally_free(struct tally *t)
 {
 	if (!t)
 		return;
+	for (size_t i = 0; i < TALLY_MAX; i++)
+		if (t->rows[i].used)
+			release(t, &t->rows[i]);
 	event_free(t->timer);
 	free(t);
 }
@@ -98,7 +105,7 @@ static struct row *find(struct tally *t, struct str key, struct row **unused)
 	for (size_t i = 0; i < TALLY_MAX; i++) {
 		struct row *row = &t->rows[i];
 
-		if (row->used && str_eq(row->line.key, key))
+		if (row->used && row->line.policy == *t->policy && str_eq(row->line.key, key))
 			return row;
 		if (!row->used && !*unused)
 			*unused = row;
@@ -124,7 +131,8 @@ enum tally_result tally_note(struct tally *t, struct str key, struct decision de
 	memcpy(room->key, key.p, key.n);
 	room->used = true;
 	t->used++;
-	room->line = (struct tally_line){ .key = str_n(room->key, key.n), .decision = decision };
+	room->line = (struct tally_line){ .key = str_n(room->key, key.n), .decision = decision,
+					  .policy = policy_hold(*t->policy) };
 	memcpy(room->line.id, id, sizeof(room->line.id));
 	*line = &room->line;
 	return TALLY_FIRST;

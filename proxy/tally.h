@@ -15,7 +15,7 @@
 #ifndef PROXY_TALLY_H
 #define PROXY_TALLY_H
 
-#include "policy/facts.h"
+#include "policy/policy.h"
 
 #define TALLY_MAX 256
 #define TALLY_KEY_MAX 320
@@ -27,6 +27,7 @@ struct tally;
 struct tally_line {
 	struct str key;
 	struct decision decision;	/* the owner's, as put in with the first */
+	struct policy *policy;		/* whose decision it is */
 	char id[17];			/* the refusal's */
 	uint64_t count;			/* since the last line */
 };
@@ -34,7 +35,10 @@ struct tally_line {
 /* @line NULL: @suppressed refusals found no room here. */
 typedef bool tally_fn(void *arg, const struct tally_line *line, uint64_t suppressed);
 
-struct tally *tally_new(struct event_base *base, tally_fn *fn, void *arg);
+/* *@policy: the one in force, whenever something is noted. A line holds it; under another one it is
+ * a line of another kind. */
+struct tally *tally_new(struct event_base *base, struct policy *const *policy, tally_fn *fn,
+			void *arg);
 void tally_free(struct tally *t);
 /* Tells all that was counted, now. */
 void tally_flush(struct tally *t);

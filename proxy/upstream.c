@@ -78,6 +78,7 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 		 a->attempts.n ? a->attempts.p : "");
 	if (a->status == DIAL_OK && fd >= 0 && addr_unpack(a->addr, &u->addr)) {
 		u->ticket = a->ticket;
+		u->dialer = u->w->dialers;
 		u->stream = stream_new(u->w->base, fd, u->wake, u->arg);
 		u->parser = http1_new(true, u->w->max_headers);
 		if (u->stream && u->parser)
@@ -141,11 +142,16 @@ bool upstream_ready(struct upstream *u)
 	return true;
 }
 
+bool upstream_has_ticket(const struct upstream *u)
+{
+	return u->w->dialer && u->dialer == u->w->dialers;
+}
+
 bool upstream_usable(struct upstream *u)
 {
 	bool clean;
 
-	if (!upstream_ready(u))
+	if (!upstream_ready(u) || !upstream_has_ticket(u))
 		return false;
 	stream_poll(u->stream);
 	return !stream_failed(u->stream) && !stream_ended(u->stream, &clean) &&

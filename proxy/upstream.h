@@ -50,6 +50,7 @@ struct upstream {
 	char attempts[UPSTREAM_WHY_MAX];
 
 	uint64_t ticket;
+	unsigned dialer;		/* which one's ticket: w->dialers then */
 	struct addr addr;
 	char cert[TLS_FINGERPRINT_HEX + 1];
 	uint64_t deadline;		/* of the handshake; 0 none */
@@ -63,6 +64,8 @@ void upstream_free(struct upstream *u);
 /* Looks at how the handshake goes. True when the origin can be spoken to. */
 bool upstream_ready(struct upstream *u);
 bool upstream_failed(struct upstream *u);
+/* Is its ticket one that counts? A dialer's tickets end with it. */
+bool upstream_has_ticket(const struct upstream *u);
 /* Can an idle one carry another exchange, as far as can be seen now? */
 bool upstream_usable(struct upstream *u);
 void upstream_timeout(struct upstream *u);

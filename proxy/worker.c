@@ -4,19 +4,23 @@
  * it will ever hold is opened in on_start(): the sockets that were made for it in the gateway
  * namespace, the policy images, the lease table, its ring, the channels to its dialer and broker,
  * and its own key; the trust store is the nursery's. Then it is confined and tells the broker its
- * public key. Without one of its channels it can serve nobody rightly: it ends, and its
+ * public key.
+ *
+ * A dialer or broker that dies is replaced (peers.c). The supervisor's end is the worker's; its
  * successor finds the leases where they were.
  */
 #include "proxy/worker.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proxy/connections.h"
 #include "proxy/notice.h"
 #include "proxy/refusal_list.h"
 #include "proxy/nursery.h"
+#include "proxy/peers.h"
 #include "proxy/role.h"
 
 static const struct role_program program;
@@ -26,34 +30,7 @@ struct state {
 	struct refused *refused;
 };
 
-static void on_answer(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
-{
-	struct worker *w = arg;
-
-	/* An answer that nobody asked for: its sender is not what it should be. */
-	if (!asks_answer(w, type, msg, fds, n_fds))
-		event_base_loopbreak(w->base);
-}
-
-static void on_peer_gone(void *arg, const char *why)
-{
-	struct worker *w = arg;
-
-	(void)why;
-	event_base_loopbreak(w->base);
-}
-
-static struct channel *open_channel(struct worker *w, int fd, enum role other)
-{
-	struct channel_peer peer = { .self = ROLE_WORKER, .other = other, .table = exeat_messages,
-				     .on_message = on_answer, .on_closed = on_peer_gone, .arg = w };
-	struct channel *c = channel_new(w->base, fd, &peer);
-
-	if (!c)
-		role_fatal(&program, "no channel to the %s", role_name(other));
-	channel_set_phase(c, PHASE_RUN);
-	return c;
-}
+/* ---- the start ---- */
 
 static void map_policy(struct worker *w, int *fds, size_t n_fds)
 {
@@ -97,9 +74,27 @@ static void open_parts(struct state *s, struct str contact, struct tls_trust *tr
 	if (!tls_trust_make_key(trust))
 		role_fatal(&program, "no key");
 	w->connections = connections_new(w, fds[FD_WORKER_TPROXY], trust);
-	if (!w->dns || !s->refused || !w->connections)
+	if (!w->dns || !s->refused || !w->connections ||
+	    !peers_open(w, ROLE_DIALER, fds[FD_WORKER_DIALER]) ||
+	    !peers_open(w, ROLE_BROKER, fds[FD_WORKER_BROKER]))
 		role_fatal(&program, "out of memory");
 }
+
+/* What it maps for itself alone, libraries' data included: past it, memory is refused to it, and
+ * what asked for it fails alone, or the worker dies alone. AddressSanitizer's shadow would count. */
+#ifdef __SANITIZE_ADDRESS__
+static bool limit_memory(uint64_t bytes)
+{
+	return bytes > 0;
+}
+#else
+static bool limit_memory(uint64_t bytes)
+{
+	struct rlimit most = { bytes, bytes };
+
+	return bytes > 0 && setrlimit(RLIMIT_DATA, &most) == 0;
+}
+#endif
 
 static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
@@ -108,6 +103,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 
 	if (type != MSG_WORKER_START || !s)
 		role_fatal(&program, "cannot start");
+	if (!limit_memory(m->memory))
+		role_fatal(&program, "its memory cannot be limited");
 	env->state = s;
 	s->w = (struct worker){ .base = env->base,
 				.supervisor = env->supervisor,
@@ -116,12 +113,11 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 				.ifindex = m->ifindex,
 				.max_connections = m->max_connections,
 				.max_headers = m->max_headers,
-				.idle_ms = m->idle_ms };
+				.idle_ms = m->idle_ms,
+				.synced = m->synced };
 	map_policy(&s->w, fds, n_fds);
 	map_leases(&s->w, m, fds[FD_WORKER_LEASES]);
 	open_ring(&s->w, fds + FD_WORKER_RING);
-	s->w.dialer = open_channel(&s->w, fds[FD_WORKER_DIALER], ROLE_DIALER);
-	s->w.broker = open_channel(&s->w, fds[FD_WORKER_BROKER], ROLE_BROKER);
 	open_parts(s, m->contact, env->inherited, fds);
 	return true;
 }
@@ -129,17 +125,41 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 static void on_confined(struct role_env *env)
 {
 	struct state *s = env->state;
-	struct msg_pubkey key = { .spki = connections_public_key(s->w.connections) };
 
-	if (channel_send(s->w.broker, MSG_PUBKEY, &key, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* the supervisor tells it */
+	peers_tell_key(&s->w);
+}
+
+/* ---- the run ---- */
+
+static bool take_policy(struct worker *w, const int *fds, size_t n)
+{
+	struct policy *policy;
+
+	if (policy_map(fds, n, &policy) != OK)
+		return false;
+	connections_new_policy(w->connections, policy);
+	return true;
+}
+
+static void on_policy(struct worker *w, const struct msg_policy *m, const int *fds, size_t n)
+{
+	struct msg_policy_taken taken = { .sandbox = m->sandbox, .ok = take_policy(w, fds, n) };
+
+	channel_close_fds(fds, n);
+	if (channel_send(w->supervisor, MSG_POLICY_TAKEN, &taken, NULL, 0) != OK)
+		event_base_loopbreak(w->base);	/* it is gone, and has said why */
 }
 
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	struct state *s = env->state;
 
-	on_answer(&s->w, type, msg, fds, n_fds);
+	if (type == MSG_PEER)
+		peers_replace(&s->w, msg, fds[0]);
+	else if (type == MSG_POLICY)
+		on_policy(&s->w, msg, fds, n_fds);
+	else if (!asks_answer(&s->w, type, msg, fds, n_fds))
+		event_base_loopbreak(env->base);	/* that is no supervisor of ours */
 }
 
 /* Each puts on record what it has only counted so far. */

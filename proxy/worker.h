@@ -6,7 +6,9 @@
  *
  * Ownership   the worker owns all of it for the life of the process.
  * Blocking    never.
- * Failure     ask_*() that cannot be sent call back with the failure from the event loop, too.
+ * Failure     ask_*() that cannot be sent call back with the failure from the event loop, too. What
+ *             a dialer or broker was asked when it died, or is asked while it is away, waits for
+ *             its successor, PEER_WAIT_MS at most, and then fails.
  * Limits      ASKS_MAX questions of each kind under way.
  * Tests       tests/unit/proxy/test_asks.c
  */
@@ -21,6 +23,7 @@
 #include "sandbox/ring.h"
 
 #define ASKS_MAX 4096
+#define PEER_WAIT_MS 3000u	/* a dialer or broker that died is replaced within a second */
 
 struct event_base;
 struct dns_service;
@@ -33,8 +36,10 @@ struct tls_trust;
 
 struct worker {
 	struct event_base *base;
-	struct channel *supervisor, *dialer, *broker;
-	struct policy *policy;
+	struct channel *supervisor, *dialer, *broker;	/* the last two: NULL while away */
+	unsigned dialers;		/* so many before this one: tickets are of one of them */
+	struct policy *policy;		/* in force; who needs it longer holds it */
+	unsigned policies;		/* so many before this one */
 	struct lease_table *leases;
 	struct addr_range pool;
 	uint32_t refusal_address;
@@ -48,6 +53,7 @@ struct worker {
 	struct notice *notice;
 	struct refusal_list *refusals;	/* proxy/refusal_list.h */
 	uint32_t max_connections, max_headers, idle_ms;
+	bool synced;			/* a request waits until its begin is on the disk */
 };
 
 /* ---- questions (asks.c) ---- */
@@ -78,6 +84,9 @@ ask_id ask_access(struct worker *w, struct str method, struct str url, struct st
 /* The callback will not come; a descriptor that still comes is closed, its ticket given back. */
 void ask_cancel(struct worker *w, ask_id id);
 void hang_up(struct worker *w, uint64_t ticket);
+/* The role's channel has ended; the other one has come in its place (w->dialer, w->broker). */
+void asks_peer_gone(struct worker *w, enum role role);
+void asks_peer_back(struct worker *w, enum role role);
 /* From the channels' handlers: an answer came. False: no such question (a peer that lies). */
 bool asks_answer(struct worker *w, uint16_t type, const void *msg, int *fds, size_t n_fds);
 

@@ -43,6 +43,8 @@ struct box_spec {
 	const char *const *environment;	/* NULL-ended "K=V", beside the usual ones; may be NULL */
 	int stdio[3];			/* the command's */
 	bool terminal;
+	uint64_t memory;		/* bytes; 0: three quarters of the machine's */
+	uint32_t processes;
 };
 
 /* "runc" or "crun" as found on PATH (static), or NULL. */

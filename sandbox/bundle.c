@@ -217,7 +217,7 @@ static void put_limits(struct json *j, const struct bundle *b)
 	if (b->limit_processes) {
 		json_key(j, "pids");
 		json_object(j);
-		json_put_u64(j, "limit", BOX_PROCESSES_MAX);
+		json_put_u64(j, "limit", b->limit_processes);
 		json_object_end(j);
 	}
 	if (b->limit_cpu) {

@@ -25,7 +25,6 @@
 #define BOX_CA_BUNDLE "/etc/exeat/ca-bundle.pem"	/* the system's and Exeat's */
 #define BOX_CA_ONLY "/etc/exeat/ca.pem"		/* for programs that add it to their own */
 #define BOX_JAVA_STORE "/etc/exeat/cacerts"
-#define BOX_PROCESSES_MAX 1024
 /* Where 1024 is usual: counts only while others want the processor, too. */
 #define BOX_CPU_SHARES 512
 #define BOX_CGROUP_PREFIX "exeat-"	/* before the box's id */
@@ -39,7 +38,8 @@ struct bundle {
 	const char *root;		/* path of the root */
 	const char *netns;		/* path of the network namespace */
 	uint32_t root_uid, uid, gid;	/* the numbers outside; none of them 0 */
-	bool limit_processes, limit_cpu;
+	uint32_t limit_processes;	/* 0: not limited */
+	bool limit_cpu;
 	uint64_t limit_memory;		/* bytes; 0: not limited */
 };
 

@@ -38,7 +38,8 @@ struct channel {
 	enum phase phase;
 	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
 	struct packet *head, **tail;
-	size_t queued, queued_fds;
+	size_t queued, queued_fds, queued_messages;
+	size_t max_queued, max_messages;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
 	bool dead, busy, freed, paused;
 };
@@ -304,6 +305,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		if (!c->head)
 			c->tail = &c->head;
 		c->queued -= cost(p);
+		c->queued_messages--;
 		c->queued_fds -= p->n_fds;
 		packet_free(p);
 	}
@@ -312,7 +314,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static enum err enqueue(struct channel *c, struct packet *p)
 {
-	if (c->queued + cost(p) > CHANNEL_QUEUE_MAX ||
+	if (c->queued + cost(p) > c->max_queued ||
+	    c->queued_messages >= c->max_messages ||
 	    c->queued_fds + p->n_fds > CHANNEL_QUEUE_FDS_MAX)
 		return ERR_FULL;
 	for (size_t i = 0; i < p->n_fds; i++) {
@@ -327,6 +330,7 @@ static enum err enqueue(struct channel *c, struct packet *p)
 	*c->tail = p;
 	c->tail = &p->next;
 	c->queued += cost(p);
+	c->queued_messages++;
 	c->queued_fds += p->n_fds;
 	return OK;
 }
@@ -378,6 +382,8 @@ struct channel *channel_new(struct event_base *base, int fd, const struct channe
 	c->peer = *peer;
 	c->fd = fd;
 	c->phase = PHASE_START;
+	c->max_queued = CHANNEL_QUEUE_MAX;
+	c->max_messages = SIZE_MAX;
 	c->tail = &c->head;
 	c->bytes = malloc(MESSAGE_MAX + 1);
 	evutil_make_socket_nonblocking(fd);
@@ -402,6 +408,12 @@ void channel_free(struct channel *c)
 void channel_set_phase(struct channel *c, enum phase phase)
 {
 	c->phase = phase;
+}
+
+void channel_set_limit(struct channel *c, size_t bytes, size_t messages)
+{
+	c->max_queued = bytes;
+	c->max_messages = messages;
 }
 
 size_t channel_queued(const struct channel *c)

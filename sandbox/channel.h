@@ -9,7 +9,8 @@
  *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated
  *             into the packet); channel_send() has copied all it needs when it returns.
  * Blocking    never: a packet that the socket does not take is queued; past CHANNEL_QUEUE_MAX bytes
- *             of memory or CHANNEL_QUEUE_FDS_MAX descriptors ERR_FULL.
+ *             of memory (or what channel_set_limit() says) or CHANNEL_QUEUE_FDS_MAX descriptors
+ *             ERR_FULL.
  * Callbacks   on_message from the event loop or from channel_drain(); it may send, and may free the
  *             channel. on_closed once, never after channel_free().
  * Failure     by return value; a dead peer is ERR_CLOSED and comes as on_closed, too.
@@ -43,14 +44,16 @@ must_use enum err channel_pair(int fds[2]);
 struct channel *channel_new(struct event_base *base, int fd, const struct channel_peer *peer);
 void channel_free(struct channel *c);
 void channel_set_phase(struct channel *c, enum phase phase);
+/* Bytes of memory, and messages, that the queue may take from now on. */
+void channel_set_limit(struct channel *c, size_t bytes, size_t messages);
 must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
 			       size_t n_fds);
 /* For a handler that keeps none of a message's descriptors, or not those that are -1 by now. */
 void channel_close_fds(const int *fds, size_t n);
 /* Handles all that has arrived, now, without waiting. */
 void channel_drain(struct channel *c);
-/* Paused: nothing is read, an end neither, until it goes on. What comes meanwhile waits in the socket,
- * whose room bounds it. */
+/* Paused: nothing is read, an end neither, until it goes on. What comes meanwhile waits in the
+ * socket, whose room bounds it. */
 void channel_pause(struct channel *c, bool paused);
 /* Bytes of memory that the queue takes: what the socket has not taken yet. */
 size_t channel_queued(const struct channel *c);

@@ -40,7 +40,6 @@
 #endif
 
 #define SECRET_MEMORY (8ul << 20)
-#define MANY_DESCRIPTORS 65536
 #define SOME_DESCRIPTORS 4096
 #define FEW_DESCRIPTORS 64
 
@@ -55,9 +54,9 @@ struct plan {
 static const struct plan plans[ROLE_CONFINED_LAST + 1] = {
 	[ROLE_SUPERVISOR] = { .keeps_host = true },
 	[ROLE_WORKER] = { .own_network = true,
-			  .descriptors = MANY_DESCRIPTORS,
+			  .descriptors = CONFINE_MANY_DESCRIPTORS,
 			  .locked = SECRET_MEMORY },
-	[ROLE_DIALER] = { .descriptors = MANY_DESCRIPTORS },
+	[ROLE_DIALER] = { .descriptors = CONFINE_MANY_DESCRIPTORS },
 	[ROLE_BROKER] = { .own_network = true,
 			  .descriptors = SOME_DESCRIPTORS,
 			  .locked = SECRET_MEMORY },

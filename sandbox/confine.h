@@ -18,6 +18,9 @@
 /* User and group number of a role: numbers that no system hands out. */
 #define ROLE_UID_BASE 0x7fff0000u
 
+/* What those roles may have open that serve many connections. */
+#define CONFINE_MANY_DESCRIPTORS 65536
+
 /* Cannot be undone. Descriptors that are open stay so. */
 must_use enum err confine_enter(enum role role, const char **what);
 

@@ -130,7 +130,7 @@ const struct confine_rule confine_rules[] = {
 
 	/* ---- connections ---- */
 	ALLOW(accept4, W),
-	ALLOW(shutdown, W | D),
+	ALLOW(shutdown, S | W | D),
 	ALLOW(getsockname, S | W | D),
 	ALLOW(getpeername, W | D),
 	ALLOW(getsockopt, S | W | D),
@@ -163,6 +163,8 @@ const struct confine_rule confine_rules[] = {
 	FCNTL(S | P, F_ADD_SEALS),
 	ALLOW(memfd_create, S),
 	ALLOW(eventfd2, S),
+	ALLOW_IF(pipe2, S, HAS(1, O_CLOEXEC | O_NONBLOCK, O_CLOEXEC | O_NONBLOCK)),
+	ALLOW(tee, S),			/* what is held for a role's successor, unread */
 	ALLOW_IF2(socketpair, S, IS(0, AF_UNIX), HAS(1, SOCKET_TYPE, SOCK_SEQPACKET)),
 	SOCKET(S, AF_NETLINK, SOCK_RAW),
 	SOCKET(S, AF_NETLINK, SOCK_DGRAM),

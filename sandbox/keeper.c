@@ -207,27 +207,30 @@ static void dismiss_heir(const struct keeper *k)
 
 /* ---- making ready ---- */
 
-static uint64_t memory_limit(void)
+/* 0: this machine cannot limit it. */
+static uint64_t memory_limit(const struct keeper *k)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 
 	if (!cgroup_has_controller("memory") || pages <= 0 || size <= 0)
 		return 0;
+	if (k->spec->memory)
+		return k->spec->memory;
 	return (uint64_t)pages * (uint64_t)size / 4 * MEMORY_SHARE_OF_4;
 }
 
 /* For the log. */
-static void describe_limits(char *text, size_t n)
+static void describe_limits(const struct keeper *k, char *text, size_t n)
 {
 	struct buf out;
 
 	buf_init(&out, n - 1);
-	if (memory_limit())
-		buf_printf(&out, "memory %llu MiB, ", (unsigned long long)memory_limit() >> 20);
+	if (memory_limit(k))
+		buf_printf(&out, "memory %llu MiB, ", (unsigned long long)memory_limit(k) >> 20);
 	if (cgroup_has_controller("cpu"))
 		buf_printf(&out, "processor %d of 1024 shares, ", BOX_CPU_SHARES);
 	if (cgroup_has_controller("pids"))
-		buf_printf(&out, "processes %d, ", BOX_PROCESSES_MAX);
+		buf_printf(&out, "processes %u, ", k->spec->processes);
 	snprintf(text, n, "%.*s", STR_ARG(buf_str(&out)));
 	buf_free(&out);
 }
@@ -237,9 +240,10 @@ static enum err write_config(const struct keeper *k)
 	char netns[64], root[PATH_BYTES + 32];
 	struct bundle b = { .spec = k->spec, .root = root, .netns = netns,
 			    .root_uid = k->numbers.root, .uid = k->numbers.uid,
-			    .gid = k->numbers.gid, .limit_processes = cgroup_has_controller("pids"),
+			    .gid = k->numbers.gid,
+			    .limit_processes = cgroup_has_controller("pids") ? k->spec->processes : 0,
 			    .limit_cpu = cgroup_has_controller("cpu"),
-			    .limit_memory = memory_limit() };
+			    .limit_memory = memory_limit(k) };
 	struct buf out;
 	int folder = open(k->bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	enum err e;
@@ -552,7 +556,7 @@ static int keeper_main(const struct keeper_job *job)
 		tell(&k, KEEPER_FAILED, 0, text);
 		return 1;
 	}
-	describe_limits(text, sizeof(text));
+	describe_limits(&k, text, sizeof(text));
 	tell(&k, KEEPER_READY, 0, text);
 	status = keep(&k);
 	count_cpu(&k);

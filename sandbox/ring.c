@@ -1,7 +1,8 @@
 /* Theory of operation
  *
  * One page of positions, then RING_BYTES of data. A position counts bytes since the beginning and
- * never wraps; its place is the position modulo RING_BYTES. A record is a u32 length and its bytes.
+ * never wraps; its place is the position modulo RING_BYTES. A record is a u32 length, a u64 stamp,
+ * which is the reader's to set, and its bytes.
  *
  * Each side keeps the position that it moves in memory of its own and only publishes it: the writer
  * its head, the reader its tail. What the other published is copied once and must lie within
@@ -31,12 +32,15 @@
 #define HEADER_BYTES 4096u
 #define MAP_BYTES (HEADER_BYTES + RING_BYTES)
 #define LENGTH_BYTES 4u
+#define STAMP_BYTES 8u
+#define HEAD_BYTES (LENGTH_BYTES + STAMP_BYTES)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Who writes what: head the writer; tail and refusing the reader; the flags both. */
+/* Who writes what: head the writer; tail, synced and refusing the reader; the flags both. */
 struct shared {
 	_Alignas(64) _Atomic uint64_t head;
 	_Alignas(64) _Atomic uint64_t tail;
+	_Atomic uint64_t synced;
 	_Atomic uint32_t refusing;
 	_Alignas(64) _Atomic uint32_t reader_waits;
 	_Atomic uint32_t writer_waits;
@@ -51,7 +55,8 @@ struct ring {
 	struct ring_fds fds;
 	uint64_t head;			/* the writer's own */
 	uint64_t read, done, tail;	/* the reader's own */
-	uint64_t position, keep;
+	uint64_t position, keep, stamp;
+	uint64_t old;			/* what lies before it was there at the beginning */
 	bool broken;			/* at @broken_at: nothing beyond is ever given */
 	uint64_t broken_at;
 	char *scratch;
@@ -114,7 +119,7 @@ static enum err open_ring(const struct ring_fds *fds, struct ring **out)
 	r->data = (char *)map + HEADER_BYTES;
 	r->fds = *fds;
 	r->keep = RING_KEEP_NOTHING;
-	r->head = atomic_load(&r->shared->head);
+	r->head = r->old = atomic_load(&r->shared->head);
 	r->tail = r->done = r->read = r->position = atomic_load(&r->shared->tail);
 	*out = r;
 	return OK;
@@ -193,10 +198,28 @@ bool ring_has_room(const struct ring *r, size_t n)
 {
 	if (n > RING_RECORD_MAX)
 		return false;
-	if (space(r) >= n + LENGTH_BYTES)
+	if (space(r) >= n + HEAD_BYTES)
 		return true;
 	atomic_store(&r->shared->writer_waits, 1);
-	return space(r) >= n + LENGTH_BYTES;
+	return space(r) >= n + HEAD_BYTES;
+}
+
+uint64_t ring_written(const struct ring *r)
+{
+	return r->head;
+}
+
+static bool is_synced(const struct ring *r, uint64_t position)
+{
+	return atomic_load(&r->shared->synced) >= position;
+}
+
+bool ring_synced(const struct ring *r, uint64_t position)
+{
+	if (is_synced(r, position))
+		return true;
+	atomic_store(&r->shared->writer_waits, 1);
+	return is_synced(r, position);
 }
 
 bool ring_refuses(const struct ring *r)
@@ -206,6 +229,7 @@ bool ring_refuses(const struct ring *r)
 
 static enum err take(struct ring *r, struct str record)
 {
+	static const char no_stamp[STAMP_BYTES];
 	uint32_t n = (uint32_t)record.n;
 
 	if (record.n == 0 || record.n > RING_RECORD_MAX)
@@ -213,8 +237,9 @@ static enum err take(struct ring *r, struct str record)
 	if (!ring_has_room(r, n))
 		return ERR_FULL;
 	copy_in(r, r->head, (const char *)&n, LENGTH_BYTES);
-	copy_in(r, r->head + LENGTH_BYTES, record.p, n);
-	r->head += LENGTH_BYTES + n;
+	copy_in(r, r->head + LENGTH_BYTES, no_stamp, STAMP_BYTES);
+	copy_in(r, r->head + HEAD_BYTES, record.p, n);
+	r->head += HEAD_BYTES + n;
 	atomic_store(&r->shared->head, r->head);
 	if (atomic_exchange(&r->shared->reader_waits, 0))
 		signal_fd(r->fds.wake);
@@ -274,14 +299,15 @@ enum err ring_next(struct ring *r, struct str *record)
 	if (there == 0)
 		return ERR_AGAIN;
 	/* Never more than lies between the tail and where it comes round again. */
-	if (there < LENGTH_BYTES || there > RING_BYTES - (r->read - r->tail))
+	if (there < HEAD_BYTES || there > RING_BYTES - (r->read - r->tail))
 		return broken(r);
 	copy_out(r, r->read, (char *)&n, LENGTH_BYTES);
-	if (n == 0 || n > RING_RECORD_MAX || n > there - LENGTH_BYTES)
+	if (n == 0 || n > RING_RECORD_MAX || n > there - HEAD_BYTES)
 		return broken(r);
-	copy_out(r, r->read + LENGTH_BYTES, r->scratch, n);
+	copy_out(r, r->read + LENGTH_BYTES, (char *)&r->stamp, STAMP_BYTES);
+	copy_out(r, r->read + HEAD_BYTES, r->scratch, n);
 	r->position = r->read;
-	r->read += LENGTH_BYTES + n;
+	r->read += HEAD_BYTES + n;
 	*record = str_n(r->scratch, n);
 	return OK;
 }
@@ -289,6 +315,21 @@ enum err ring_next(struct ring *r, struct str *record)
 uint64_t ring_position(const struct ring *r)
 {
 	return r->position;
+}
+
+bool ring_is_old(const struct ring *r)
+{
+	return r->position < r->old;
+}
+
+uint64_t ring_stamp(const struct ring *r)
+{
+	return r->stamp;
+}
+
+void ring_set_stamp(struct ring *r, uint64_t position, uint64_t stamp)
+{
+	copy_in(r, position + LENGTH_BYTES, (const char *)&stamp, STAMP_BYTES);
 }
 
 static void tell_writer(struct ring *r)
@@ -322,9 +363,15 @@ void ring_rewind(struct ring *r)
 
 void ring_set_refusing(struct ring *r, bool refuse)
 {
-	atomic_store(&r->shared->refusing, refuse ? 1 : 0);
-	if (!refuse)
+	/* Who waits is to hear of either. */
+	if (atomic_exchange(&r->shared->refusing, refuse ? 1 : 0) != (refuse ? 1u : 0u) || !refuse)
 		tell_writer(r);
+}
+
+void ring_set_synced(struct ring *r)
+{
+	atomic_store(&r->shared->synced, r->done);
+	tell_writer(r);
 }
 
 int ring_wake_fd(const struct ring *r)

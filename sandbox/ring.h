@@ -5,8 +5,10 @@
  * file, so neither's death loses one. Each side trusts nothing of the other: positions are copied
  * once, checked against the size, and what does not hold ends the ring (ERR_SYNTAX).
  *
- * @wake is an eventfd that the reader waits on, @room one that a writer which met a full ring waits
- * on.
+ * @wake is an eventfd that the reader waits on, @room one that a writer which met a full ring, or
+ * waits for the disk, waits on.
+ *
+ * Beside each record there is room for a stamp of the reader's, for a successor of it to find.
  *
  * Ownership   ring_create() makes three descriptors for the caller to pass and close;
  *             ring_open_*() take theirs over, also when they fail. ring_close() releases map and
@@ -44,6 +46,10 @@ must_use enum err ring_write(struct ring *r, struct str record);
 must_use enum err ring_write_end(struct ring *r, struct str record);
 /* Can a record of @n bytes be written now, and does the recorder keep up? */
 bool ring_has_room(const struct ring *r, size_t n);
+/* Where the record ends that was written last: ring_synced() may be asked for that. */
+uint64_t ring_written(const struct ring *r);
+/* Is all before @position on the disk? If not, @room says when to ask again. */
+bool ring_synced(const struct ring *r, uint64_t position);
 /* Has the recorder said that the log cannot be written? */
 bool ring_refuses(const struct ring *r);
 /* For the event loop: readable when room was made. ring_room_seen() clears it. */
@@ -56,6 +62,13 @@ void ring_room_seen(struct ring *r);
 must_use enum err ring_next(struct ring *r, struct str *record);
 /* Where the record stands that ring_next() gave last. */
 uint64_t ring_position(const struct ring *r);
+/* Was it there already when the ring was opened? Then a reader before this one may have had it. */
+bool ring_is_old(const struct ring *r);
+/* The stamp of the record that ring_next() gave last: 0, or what some reader has put there (the
+ * writer could, too). */
+uint64_t ring_stamp(const struct ring *r);
+/* @position: a record that was given, and at which or before which the tail still is. */
+void ring_set_stamp(struct ring *r, uint64_t position, uint64_t stamp);
 /* All that ring_next() gave is done with: the tail moves there, but not past what is kept. */
 void ring_advance(struct ring *r);
 /* What stands at @position and after it stays in the ring, for whoever may have to read it again;
@@ -67,6 +80,8 @@ bool ring_pressed(const struct ring *r);
 /* Forgets what ring_next() gave since the last ring_advance(): it will be given again. */
 void ring_rewind(struct ring *r);
 void ring_set_refusing(struct ring *r, bool refuse);
+/* All that ring_advance() is done with is on the disk. */
+void ring_set_synced(struct ring *r);
 int ring_wake_fd(const struct ring *r);
 void ring_wake_seen(struct ring *r);
 

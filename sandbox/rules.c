@@ -18,9 +18,9 @@
  *   the rest administratively prohibited
  *
  * Two sets: "admitted" (interface name . IPv4 . port), and the map "refusals" from interface name to
- * a chain of one rule (limit, log). A box adds elements and that chain. The chain is its own
- * because one netlink socket only may bind a log group, and because one box's refusals must not use
- * up another's rate.
+ * a chain of two rules: what its rate lets through is logged, what is beyond it is counted. A box
+ * adds elements, that chain and its counter. The chain is its own because one netlink socket only
+ * may bind a log group, and because one box's refusals must not use up another's rate.
  *
  * The table is of the inet family, so that an IPv6 packet meets the refusals, too. None should
  * come: IPv6 is off at both ends of each veth, which also keeps neighbour discovery out of the log.
@@ -31,6 +31,7 @@
 #include <libmnl/libmnl.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/expr.h>
+#include <libnftnl/object.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
 #include <libnftnl/table.h>
@@ -467,7 +468,37 @@ static bool rule_log(struct netlink *n, const char *chain, uint16_t group)
 		nftnl_expr_set_u32(e, NFTNL_EXPR_LOG_SNAPLEN, LOG_BYTES);
 		nftnl_expr_set_u16(e, NFTNL_EXPR_LOG_QTHRESHOLD, 1);
 	}
+	verdict(&rule, (uint32_t)NFT_RETURN);
 	return rule_end(&rule, n, "nf_tables: rule for a box's log");
+}
+
+static bool rule_beyond(struct netlink *n, const char *chain)
+{
+	struct rule rule = rule_begin(chain);
+	struct nftnl_expr *e = add(&rule, "objref");
+
+	set32(e, NFTNL_EXPR_OBJREF_IMM_TYPE, NFT_OBJECT_COUNTER);
+	if (e && nftnl_expr_set_str(e, NFTNL_EXPR_OBJREF_IMM_NAME, chain) < 0)
+		rule.failed = true;
+	return rule_end(&rule, n, "nf_tables: rule beyond a box's log");
+}
+
+static struct nlmsghdr *counter_message(struct netlink *n, uint8_t type, const char *ifname)
+{
+	struct nftnl_obj *o = nftnl_obj_alloc();
+	struct nlmsghdr *h;
+
+	if (!o)
+		return NULL;
+	nftnl_obj_set_str(o, NFTNL_OBJ_TABLE, RULES_TABLE);
+	nftnl_obj_set_str(o, NFTNL_OBJ_NAME, ifname);
+	nftnl_obj_set_u32(o, NFTNL_OBJ_TYPE, NFT_OBJECT_COUNTER);
+	if (type == NFT_MSG_NEWOBJ)
+		nftnl_obj_set_u64(o, NFTNL_OBJ_CTR_PKTS, 0);
+	h = message(n, type, type == NFT_MSG_NEWOBJ ? NLM_F_CREATE : 0, "nf_tables: a box's counter");
+	nftnl_obj_nlmsg_build_payload(h, o);
+	nftnl_obj_free(o);
+	return h;
 }
 
 static bool refusals_element(struct netlink *n, uint8_t type, const char *ifname)
@@ -504,6 +535,31 @@ static bool flush_chain(struct netlink *n, const char *chain)
 	nftnl_rule_nlmsg_build_payload(message(n, NFT_MSG_DELRULE, 0, "nf_tables: a box's log"), r);
 	nftnl_rule_free(r);
 	return true;
+}
+
+static void take_count(void *arg, const struct nlmsghdr *h)
+{
+	struct nftnl_obj *o = nftnl_obj_alloc();
+	uint64_t *packets = arg;
+
+	if (o && nftnl_obj_nlmsg_parse(h, o) == 0)
+		*packets = nftnl_obj_get_u64(o, NFTNL_OBJ_CTR_PKTS);
+	if (o)
+		nftnl_obj_free(o);
+}
+
+enum err rules_beyond_log(struct netlink *nft, const char *ifname, uint64_t *packets,
+			  struct wire_error *why)
+{
+	enum err e;
+
+	*packets = 0;
+	if (!counter_message(nft, NFT_MSG_GETOBJ, ifname))
+		return out_of_memory(why);
+	netlink_on_answer(nft, take_count, packets);
+	e = netlink_commit(nft, why);
+	netlink_on_answer(nft, NULL, NULL);
+	return e;
 }
 
 /* The key as the registers hold it: name, address, and the port in the first half of its four. */
@@ -551,7 +607,8 @@ enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
 
 	netlink_nf_begin(nft);
 	built = chain_message(nft, NFT_MSG_NEWCHAIN, ifname, false) &&
-		rule_log(nft, ifname, group) &&
+		counter_message(nft, NFT_MSG_NEWOBJ, ifname) &&
+		rule_log(nft, ifname, group) && rule_beyond(nft, ifname) &&
 		refusals_element(nft, NFT_MSG_NEWSETELEM, ifname) &&
 		admitted_elements(nft, NFT_MSG_NEWSETELEM, ifname, &own, 1);
 	return commit(nft, built, why);
@@ -565,7 +622,8 @@ enum err rules_remove_box(struct netlink *nft, const char *ifname, struct rules_
 	netlink_nf_begin(nft);
 	built = admitted_elements(nft, NFT_MSG_DELSETELEM, ifname, &own, 1) &&
 		refusals_element(nft, NFT_MSG_DELSETELEM, ifname) && flush_chain(nft, ifname) &&
-		chain_message(nft, NFT_MSG_DELCHAIN, ifname, false);
+		chain_message(nft, NFT_MSG_DELCHAIN, ifname, false) &&
+		counter_message(nft, NFT_MSG_DELOBJ, ifname);
 	return commit(nft, built, why);
 }
 

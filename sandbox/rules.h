@@ -29,6 +29,9 @@ must_use enum err rules_install(struct netlink *nft, struct wire_error *why);
  * is there. */
 must_use enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
 				struct rules_pair own, struct wire_error *why);
+/* Refusals that its rate did not let into the log, so far. */
+must_use enum err rules_beyond_log(struct netlink *nft, const char *ifname, uint64_t *packets,
+				   struct wire_error *why);
 must_use enum err rules_remove_box(struct netlink *nft, const char *ifname, struct rules_pair own,
 				   struct wire_error *why);
 must_use enum err rules_admit(struct netlink *nft, const char *ifname,

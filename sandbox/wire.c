@@ -577,6 +577,12 @@ enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64
 	return e;
 }
 
+enum err wire_box_untold(struct wire_gateway *g, const struct wire_box *b, uint64_t *packets,
+			 struct wire_error *why)
+{
+	return rules_beyond_log(g->nft, b->ifname, packets, why);
+}
+
 void wire_box_release(struct wire_box *b)
 {
 	close_fd(&b->tproxy);

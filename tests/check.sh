@@ -29,6 +29,8 @@ part "build (asan)" $MAKE --no-print-directory $jobs MODE=asan all
 part "unit tests and fuzz corpora (asan, ubsan)" $MAKE --no-print-directory $jobs MODE=asan unit
 part "confinement" $MAKE --no-print-directory MODE=debug confine-check
 part "policies" sh tests/policy/run.sh build/debug
+part "settings" python3 tests/settings/run.py build/debug
+part "installation" sh tests/install/run.sh
 part "end to end" python3 tests/e2e/run.py build/debug
 part "end to end (asan, ubsan)" python3 tests/e2e/run.py build/asan
 echo

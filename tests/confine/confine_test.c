@@ -249,6 +249,9 @@ static int act_perf(void) { return reached(syscall(SYS_perf_event_open, NULL, 0,
 static int act_userfault(void) { return reached(syscall(SYS_userfaultfd, 0)); }
 static int act_keyctl(void) { return reached(syscall(SYS_keyctl, 0, 0, 0, 0, 0)); }
 static int act_shm(void) { return reached(syscall(SYS_shmget, 0, 0, 0)); }
+static int act_tee(void) { return reached(tee(-1, -1, 1, SPLICE_F_NONBLOCK)); }
+static int act_pipe(void) { return result(pipe2((int[2]){ -1, -1 }, O_CLOEXEC | O_NONBLOCK)); }
+static int act_waiting_pipe(void) { return result(pipe2((int[2]){ -1, -1 }, O_CLOEXEC)); }
 static int act_splice(void) { return reached(syscall(SYS_splice, -1, NULL, -1, NULL, 0, 0)); }
 static int act_handle(void) { return reached(syscall(SYS_open_by_handle_at, -1, NULL, 0)); }
 static int act_x32(void) { return reached(syscall(0x40000000L | SYS_getpid)); }
@@ -299,6 +302,9 @@ static const struct act acts[] = {
 	A("connect by sendmsg MSG_FASTOPEN", fastopen_msg, NONE),
 	A("sendmmsg", sendmmsg, NONE),
 	A("splice", splice, NONE),
+	A("tee", tee, S),
+	A("make a pipe", pipe, S),
+	A("make a pipe that can wait", waiting_pipe, NONE),
 	A("set TCP_NODELAY", nodelay, W | D),
 	A("set SO_KEEPALIVE", keepalive, W | D),
 	A("set SO_BINDTODEVICE", bindtodevice, NONE),

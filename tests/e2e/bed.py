@@ -242,7 +242,7 @@ class Run:
 
     def left_behind(self):
         """What bears this run's name: mounts, folders, control groups, links, processes; and its children."""
-        name = f"run-{self.process.pid}"
+        name = f"run-{self.process.pid}-1"
         text = lambda *args: subprocess.run(args, capture_output=True, text=True, check=True).stdout.splitlines()
         mounts = [m for m in pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines() if name in m]
         folders = [str(p) for p in pathlib.Path("/run/exeat").glob("*") if name in p.name]

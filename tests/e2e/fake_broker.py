@@ -17,7 +17,7 @@ def ca(number, pem):
 
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-ANSWERS = {"empty": [ca(1, b"")], "another": [ca(2, PEM)], "twice": [ca(1, PEM), ca(1, PEM)],
+ANSWERS = {"empty": [ca(1, b"")], "another": [ca(2, PEM)], "two": [ca(1, PEM), ca(1, PEM.replace(b"A", b"B"))],
            "early": [], "large": [ca(1, b"x" * 8193)]}
 
 

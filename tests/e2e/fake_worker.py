@@ -53,6 +53,14 @@ def receive():
     return packet, list(fds)
 
 
+def pong(to, packet):
+    """Answers where it is asked whether it is alive: it is to be ended for what it does, not for silence."""
+    if struct.unpack_from("<H", packet)[0] != N["PING"]:
+        return False
+    to.send(struct.pack("<H", N["PONG"]) + packet[2:])
+    return True
+
+
 def nursery():
     """Comes back in each worker that is launched, with its own channel to the supervisor."""
     receive()
@@ -61,6 +69,8 @@ def nursery():
         packet, _ = receive()
         if len(packet) < 2:
             sys.exit(0)
+        if pong(supervisor, packet):
+            continue
         theirs, mine = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = ctypes.CDLL(None).syscall(56, CLONE_PARENT | signal.SIGCHLD, None, None, None, None)
         if pid == 0:
@@ -86,7 +96,9 @@ def flood(to, packets):
 
 def ask(to, packet):
     to.send(packet)
-    return to.recv(70000)
+    while pong(to, answer := to.recv(70000)):
+        pass
+    return answer
 
 
 ONE = {"supervisor": lease, "dialer": resolve, "broker": leaf}
@@ -143,8 +155,10 @@ def main():
         supervisor.send(struct.pack("<HB", READY, 0))
     try:
         attack(what, to, ONE[target])
-    except OSError as e:
-        print("the channel is closed:", e.strerror, file=sys.stderr, flush=True)
+    except (OSError, struct.error) as e:
+        print("the channel is closed:", e, file=sys.stderr, flush=True)
+    while pong(supervisor, receive()[0].ljust(2, b"\0")):
+        pass
     time.sleep(600)     # it never goes by itself
 
 

@@ -256,7 +256,7 @@ def memory_is_limited_where_the_machine_can(bed):
     limits = glob.glob("/sys/fs/cgroup/memory") + glob.glob("/sys/fs/cgroup/memory.max")
     run = bed.start("cat /proc/self/oom_score_adj; read x", POLICY, stdin=subprocess.PIPE)
     b.check(run.process.stdout.readline() == b"500\n", "a box goes before the roles do")
-    name = f"exeat-run-{run.process.pid}"
+    name = f"exeat-run-{run.process.pid}-1"
     values = [int(p.read_text()) for pattern in (f"memory/{name}/memory.limit_in_bytes", f"{name}/memory.max")
               for p in pathlib.Path("/sys/fs/cgroup").glob(pattern)]
     run.process.communicate(b"\n", timeout=30)
@@ -351,7 +351,7 @@ def crun_runs_a_box_as_well(bed):
 def _left(run):
     """What bears the run's name: in any mount namespace, as a folder, a cgroup or a process; and which of
     its processes live (its network namespaces are theirs alone, and go with the last of them)."""
-    name, found = f"run-{run.process.pid}", []
+    name, found = f"run-{run.process.pid}-1", []
     for path in glob.glob("/proc/[0-9]*/mountinfo"):
         try:
             found += [path] * (f"/{name}/" in pathlib.Path(path).read_text())

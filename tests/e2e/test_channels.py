@@ -1,4 +1,5 @@
-"""A worker that was taken over breaks the rules of its channels: the run ends, closed, and nobody else grows."""
+"""A worker that was taken over breaks the rules of its channels, and so does each that takes its place: the run
+ends, closed, and nobody else grows."""
 
 import os
 import pathlib
@@ -15,6 +16,7 @@ allow:
   - {id: api, hosts: [api.test, "*.wide.test"]}
 """
 HERE = os.path.dirname(os.path.abspath(__file__))
+CRASHES_MAX = 3         # of a worker in a minute: then its sandbox ends
 GROWTH_MAX = 40 << 10   # KiB: a channel's queue has 8 MiB
 
 
@@ -80,7 +82,8 @@ def _ended(run, took, what):
     b.check(run.status == 125, f"{what}: the run ends", run.status, run.err)
     b.check(took < 20, f"{what}: soon", took)
     lost = run.records("worker_lost")
-    b.check([r["role"] for r in lost] == ["worker"] and lost[0].get("reason"), f"{what}: on record, with why", lost, run.err)
+    b.check([r["role"] for r in lost] == ["worker"] * CRASHES_MAX and all(r.get("reason") for r in lost),
+            f"{what}: on record, with why", lost, run.err)
     b.check(not run.left_behind(), f"{what}: nothing is left", run.left_behind())
     run.verify()
 
@@ -112,20 +115,21 @@ def answers_that_are_not_read_end_the_run_and_cost_no_memory(bed):
         b.check(run.status == 125, f"{target}: the run ends", run.status, run.err)
         b.check(b.SANITIZED or all(kib < GROWTH_MAX for kib in most.values()), f"{target}: nobody grows", most)
         lost = run.records("worker_lost")
-        b.check([r["role"] for r in lost] == ["worker"], f"{target}: on record", lost, run.err)
+        b.check([r["role"] for r in lost] == ["worker"] * CRASHES_MAX, f"{target}: on record", lost, run.err)
 
 
 def a_worker_that_never_gets_ready_is_not_waited_for_for_ever(bed):
     run, took, _ = _attack(bed, "supervisor", "mute")
-    b.check(run.status == 125 and "worker did not get ready" in run.err, "it is said", run.status, run.err)
-    b.check(took < 25 and not run.left_behind(), "and ended", took, run.left_behind())
+    b.check(run.status == 125 and run.err.count("did not get ready") == CRASHES_MAX, "it is said", run.status, run.err)
+    b.check(took < 50 and not run.left_behind(), "and ended", took, run.left_behind())
 
 
 def without_a_certificate_from_the_broker_nothing_is_run(bed):
-    for what in ("empty", "another", "twice", "early", "large"):
+    for what in ("empty", "another", "two", "early", "large"):
         run, took, _ = _attack(bed, "supervisor", what, command="echo ran; sleep 600", fake="broker")
         b.check(run.status == 125 and "ran" not in run.out, f"{what}: nothing is run", run.status, run.out, run.err)
-        b.check("broker" in run.err and took < 20, f"{what}: it is said", took, run.err)
+        # "another" is only known for what it is by the silence that follows.
+        b.check("broker" in run.err and took < (60 if what == "another" else 20), f"{what}: it is said", took, run.err)
         b.check(not run.left_behind(), f"{what}: nothing is left", run.left_behind())
         run.verify()
 

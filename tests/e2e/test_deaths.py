@@ -16,13 +16,12 @@ allow:
 ROLES = ("recorder", "broker", "dialer", "worker")
 
 
-# The sanitizer's own handler of SIGSEGV can hang in a process that is half confined.
-FATAL = (signal.SIGKILL,) if b.SANITIZED else (signal.SIGKILL, signal.SIGSEGV)
+FATAL = (signal.SIGKILL, signal.SIGSEGV)
 
 
 def _died(lost):
-    """(role, signal) of each; where a sanitizer made an exit of the fault, the fault it stands for."""
-    return [(r["role"], r.get("signal", signal.SIGSEGV if b.SANITIZED and r.get("exit") else None)) for r in lost]
+    """(role, signal) of each."""
+    return [(r["role"], r.get("signal")) for r in lost]
 
 
 def _origin(bed):

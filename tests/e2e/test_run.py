@@ -82,6 +82,11 @@ def a_workspace_is_written_as_its_owner(bed):
             "written, and the owner's", run.err)
 
 
+def a_callers_umask_does_not_lock_the_box_out(bed):
+    run = bed.run("umask; id -u; cat /etc/resolv.conf >/dev/null && echo fine", POLICY, umask=0o077)
+    b.check(run.status == 0 and run.out.endswith("fine\n"), "the box starts", run.status, run.out, run.err)
+
+
 def the_box_is_locked_down(bed):
     run = bed.run("grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status; "
                   "touch /usr/x /etc/x /x 2>/dev/null; echo $?; ls /sys 2>/dev/null | wc -l; "

@@ -85,7 +85,7 @@ class Attacker:
         for path in glob.glob("/proc/[0-9]*/root/etc/exeat/command"):
             pid = path.split("/")[2]
             try:
-                if f"exeat-run-{self.run.process.pid}\n" in pathlib.Path(f"/proc/{pid}/cgroup").read_text() and \
+                if f"exeat-run-{self.run.process.pid}-1\n" in pathlib.Path(f"/proc/{pid}/cgroup").read_text() and \
                         pathlib.Path(f"/proc/{pid}/comm").read_text() == "sh\n":
                     return int(pid)
             except OSError:

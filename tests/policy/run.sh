@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the loader says of policies and settings: each file in good/ loads (exit 0), each in bad/ and
-# settings-bad/ does not (exit 1), and what is printed is exactly NAME.err beside it (no such file:
-# nothing). NAME.settings beside a policy is read with it.
+# settings-bad/ does not (exit 1), each in settings-here/ loads but does not fit this machine (exit 1 of
+# a check), and what is printed is exactly NAME.err beside it (no such file: nothing). NAME.settings
+# beside a policy is read with it.
 #
 #     tests/policy/run.sh PROGRAM_DIR
 set -u
@@ -17,11 +18,11 @@ trap 'rm -f "$said"' EXIT
 passed=0
 failed=0
 
-# want_status name file.err arguments...
+# want_status name file.err arguments of exeat...
 try() {
 	want=$1 name=$2 err=$3
 	shift 3
-	"$exeat" policy check "$@" >/dev/null 2>"$said"
+	"$exeat" "$@" >/dev/null 2>"$said"
 	got=$?
 	[ -e "$err" ] || err=/dev/null
 	if [ "$got" -ne "$want" ]; then
@@ -40,9 +41,9 @@ try_policies() { # folder want_status
 	for f in "$1"/*.yaml; do
 		base=${f%.yaml}
 		if [ -e "$base.settings" ]; then
-			try "$2" "$f" "$base.err" "$f" --settings "$base.settings"
+			try "$2" "$f" "$base.err" policy check "$f" --settings "$base.settings"
 		else
-			try "$2" "$f" "$base.err" "$f"
+			try "$2" "$f" "$base.err" policy check "$f"
 		fi
 	done
 }
@@ -50,7 +51,10 @@ try_policies() { # folder want_status
 try_policies good 0
 try_policies bad 1
 for f in settings-bad/*.yaml; do
-	try 1 "$f" "${f%.yaml}.err" good/minimal.yaml --settings "$f"
+	try 1 "$f" "${f%.yaml}.err" policy check good/minimal.yaml --settings "$f"
+done
+for f in settings-here/*.yaml; do
+	try 1 "$f" "${f%.yaml}.err" settings check "$f"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

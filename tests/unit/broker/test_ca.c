@@ -500,6 +500,25 @@ static void the_key_lies_in_the_secure_heap(void **state)
 	assert_int_equal(CRYPTO_secure_used(), before);
 }
 
+static void so_does_the_key_of_a_ca_that_is_made_again(void **state)
+{
+	unsigned char bytes[CA_KEY_BYTES];
+	struct ca *c = NULL;
+	struct buf der;
+	size_t before;
+
+	(void)state;
+	buf_init(&der, DER_MAX);
+	assert_int_equal(ca_der(ca, &der), OK);
+	assert_int_equal(ca_key(ca, bytes), OK);
+	before = CRYPTO_secure_used();
+	assert_int_equal(ca_again(buf_str(&der), bytes, &c), OK);
+	assert_true(CRYPTO_secure_used() > before);
+	ca_free(c);
+	assert_int_equal(CRYPTO_secure_used(), before);
+	buf_free(&der);
+}
+
 static void without_room_in_the_secure_heap_there_is_no_ca(void **state)
 {
 	void *all[4096];
@@ -563,6 +582,7 @@ int main(void)
 		cmocka_unit_test(pem_and_der_are_the_same_certificate),
 		cmocka_unit_test(an_output_that_is_full_is_an_error),
 		cmocka_unit_test(the_key_lies_in_the_secure_heap),
+		cmocka_unit_test(so_does_the_key_of_a_ca_that_is_made_again),
 		cmocka_unit_test(without_room_in_the_secure_heap_there_is_no_ca),
 	};
 

@@ -8,7 +8,8 @@
 
 struct inner {
 	bool flag;
-	uint32_t wait, size, count;
+	uint64_t wait, size;
+	uint32_t count;
 };
 
 struct filled {
@@ -32,7 +33,7 @@ static const struct schema_row group[] = {
 	 .min = 1000,
 	  .max = 3600000, .initial = "2s" },
 	{ .key = "size", .type = SCHEMA_SIZE, .offset = offsetof(struct filled, in.size),
-	 .initial = "64KiB" },
+	 .max = 1 << 30, .initial = "64KiB" },
 	{ .key = "count", .type = SCHEMA_NUMBER, .offset = offsetof(struct filled, in.count),
 	 .min = 1,
 	  .max = 9 },
@@ -46,9 +47,9 @@ static const struct schema_row rows[] = {
 	 .choices = modes,
 	  .later = "warp light", .initial = "fast" },
 	{ .key = "group", .type = SCHEMA_GROUP, .rows = group },
-	{ .key = "texts", .type = SCHEMA_TEXTS, .offset = offsetof(struct filled, texts) },
+	{ .key = "texts", .type = SCHEMA_TEXTS, .offset = offsetof(struct filled, texts), .max = 3 },
 	{ .key = "list", .type = SCHEMA_LIST, .offset = offsetof(struct filled, list) },
-	{ .key = "map", .type = SCHEMA_MAP, .offset = offsetof(struct filled, map) },
+	{ .key = "map", .type = SCHEMA_MAP, .offset = offsetof(struct filled, map), .max = 2 },
 	{ .key = "wings", .type = SCHEMA_LATER, .help = "walk" },
 	{ .type = SCHEMA_END },
 };
@@ -169,9 +170,33 @@ static void ranges_are_told_as_they_are_written(void **state)
 	assert_int_equal(filled.in.wait, 2000);
 	refuse("{name: n, group: {wait: 999ms}}", "\"wait\" must be from 1s to 1h", NULL);
 	refuse("{name: n, group: {count: 10}}", "\"count\" must be from 1 to 9", NULL);
-	refuse("{name: n, group: {size: 4GiB}}", "\"size\" must be from 0 to 4294967295", NULL);
+	refuse("{name: n, group: {size: 4GiB}}", "\"size\" must be from 0 to 1GiB", NULL);
 	refuse("{name: longerthan8}", "\"name\" is longer than 8 bytes", NULL);
 	refuse("{name: '!x'}", "\"name\": starts with an exclamation", NULL);
+}
+
+static void lists_and_maps_hold_so_many_items(void **state)
+{
+	(void)state;
+	refuse("{name: n, texts: [a, b, c, d]}", "\"texts\" has more than 3 items", NULL);
+	assert_null(filled.texts);
+	refuse("{name: n, map: {a: 1, b: 2, c: 3}}", "\"map\" has more than 2 items", NULL);
+	assert_null(filled.map);
+	assert_true(read("{name: n, texts: [a, b, c], map: {a: 1, b: 2}}"));
+}
+
+static void amounts_are_written_in_their_largest_unit(void **state)
+{
+	char out[32];
+
+	(void)state;
+	assert_string_equal(schema_written(SCHEMA_SIZE, 3ull << 30, out, sizeof(out)), "3GiB");
+	assert_string_equal(schema_written(SCHEMA_SIZE, 1000, out, sizeof(out)), "1000");
+	assert_string_equal(schema_written(SCHEMA_SIZE, 0, out, sizeof(out)), "0");
+	assert_string_equal(schema_written(SCHEMA_DURATION, 90000, out, sizeof(out)), "90s");
+	assert_string_equal(schema_written(SCHEMA_DURATION, 604800000, out, sizeof(out)), "7d");
+	assert_string_equal(schema_written(SCHEMA_DURATION, 1500, out, sizeof(out)), "1500ms");
+	assert_string_equal(schema_written(SCHEMA_NUMBER, 4096, out, sizeof(out)), "4096");
 }
 
 static void all_errors_are_told_at_once(void **state)
@@ -211,6 +236,8 @@ int main(void)
 		cmocka_unit_test(types_are_not_bent),
 		cmocka_unit_test(empty_lists_are_errors),
 		cmocka_unit_test(ranges_are_told_as_they_are_written),
+		cmocka_unit_test(lists_and_maps_hold_so_many_items),
+		cmocka_unit_test(amounts_are_written_in_their_largest_unit),
 		cmocka_unit_test(all_errors_are_told_at_once),
 		cmocka_unit_test(durations_and_sizes_have_units),
 	};

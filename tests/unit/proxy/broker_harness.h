@@ -23,6 +23,9 @@
 #include "sandbox/channel.h"
 #include "tests/unit/proxy/made_policy.h"
 
+#define GRANTS_PER_SECOND 300
+#define QUEUED_MAX (256u << 10)
+
 #define ROUNDS 200
 #define SEEN_MAX (1u << 20)
 #define SEEN_PATTERNS 16
@@ -48,21 +51,21 @@ static struct ring *reader;
 static EVP_PKEY *key;
 static uint64_t clock_now;
 
-static uint64_t now(void)
+static inline uint64_t now(void)
 {
 	return clock_now;
 }
 
 /* ---- the other ends ---- */
 
-static void keep(struct buf *to, struct str s)
+static inline void keep(struct buf *to, struct str s)
 {
 	buf_free(to);
 	buf_init(to, SEEN_MAX);
 	buf_put_str(to, s);
 }
 
-static void on_answer(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+static inline void on_answer(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	struct seen *seen = arg;
 
@@ -86,7 +89,7 @@ static void on_answer(void *arg, uint16_t type, const void *msg, int *fds, size_
 	seen->grants++;
 }
 
-static void on_worker_closed(void *arg, const char *why)
+static inline void on_worker_closed(void *arg, const char *why)
 {
 	struct seen *seen = arg;
 
@@ -94,7 +97,7 @@ static void on_worker_closed(void *arg, const char *why)
 	seen->closed++;
 }
 
-static void on_no_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+static inline void on_no_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
 	(void)arg;
 	(void)msg;
@@ -103,7 +106,7 @@ static void on_no_message(void *arg, uint16_t type, const void *msg, int *fds, s
 	fail_msg("the broker told the dialer %u", type);
 }
 
-static void on_dialer_closed(void *arg, const char *why)
+static inline void on_dialer_closed(void *arg, const char *why)
 {
 	struct box *b = arg;
 
@@ -111,12 +114,12 @@ static void on_dialer_closed(void *arg, const char *why)
 	b->dialer_closed++;
 }
 
-static bool turn(void)
+static inline bool turn(void)
 {
 	return event_base_loop(base, EVLOOP_NONBLOCK) >= 0;
 }
 
-static void settle(void)
+static inline void settle(void)
 {
 	for (int i = 0; i < 4; i++)
 		assert_true(turn());
@@ -124,11 +127,16 @@ static void settle(void)
 
 /* ---- sandboxes ---- */
 
-static enum err give_sandbox(uint32_t number, const char *name, int policy, int *worker, int *dialer)
+/* What was told of the CA of the sandbox that was given last. */
+static struct broker_ca given_ca;
+
+/* @ca: sealed, or empty. */
+static inline enum err give_sealed(uint32_t number, const char *name, struct str ca, int policy, int *worker,
+			    int *dialer)
 {
-	struct msg_sandbox m = { number, str_of(name) };
+	struct msg_sandbox m = { number, str_of(name), ca };
 	int w[2], d[2], fds[FD_SANDBOX_POLICY + 1];
-	struct buf pem;
+	struct broker_ca told;
 	enum err e;
 
 	assert_int_equal(channel_pair(w), OK);
@@ -136,18 +144,43 @@ static enum err give_sandbox(uint32_t number, const char *name, int policy, int 
 	fds[FD_SANDBOX_WORKER] = w[1];
 	fds[FD_SANDBOX_OTHER] = d[1];
 	fds[FD_SANDBOX_POLICY] = policy;
-	buf_init(&pem, 8192);
-	e = broker_sandbox(broker, &m, fds, FD_SANDBOX_POLICY + 1, &pem);
-	if (!e)
-		assert_true(str_starts(buf_str(&pem), STR("-----BEGIN CERTIFICATE-----")));
-	buf_free(&pem);
+	e = broker_sandbox(broker, &m, fds, FD_SANDBOX_POLICY + 1, &told);
+	broker_ca_free(&given_ca);
+	given_ca = told;
+	if (e)
+		assert_int_equal(told.pem.n + told.sealed.n, 0);
+	else
+		assert_true(str_starts(buf_str(&told.pem), STR("-----BEGIN CERTIFICATE-----")));
 	assert_int_equal(fcntl(policy, F_GETFD), -1);
 	*worker = w[0];
 	*dialer = d[0];
 	return e;
 }
 
-static struct box *box_new(uint32_t number, bool explain)
+static inline enum err give_sandbox(uint32_t number, const char *name, int policy, int *worker, int *dialer)
+{
+	return give_sealed(number, name, STR_NONE, policy, worker, dialer);
+}
+
+static inline void tell_told(struct box *b)
+{
+	const struct msg_tickets_told m = { 0 };
+
+	assert_int_equal(channel_send(b->dialer, MSG_TICKETS_TOLD, &m, NULL, 0), OK);
+}
+
+static inline void play_dialer(struct box *b, int fd)
+{
+	const struct channel_peer peer = { .self = ROLE_DIALER, .other = ROLE_BROKER,
+					   .table = exeat_messages, .on_message = on_no_message,
+					   .on_closed = on_dialer_closed, .arg = b };
+
+	b->dialer = channel_new(base, fd, &peer);
+	channel_set_phase(b->dialer, PHASE_RUN);
+}
+
+/* The dialer has told no ticket yet. */
+static inline struct box *box_new_untold(uint32_t number, struct str ca, bool explain)
 {
 	struct box *b = calloc(1, sizeof(*b));
 	struct channel_peer peer = { .self = ROLE_WORKER, .other = ROLE_BROKER,
@@ -155,17 +188,23 @@ static struct box *box_new(uint32_t number, bool explain)
 				     .on_closed = on_worker_closed, .arg = &b->seen };
 	int worker, dialer;
 
-	assert_int_equal(give_sandbox(number, "box", made_policy(explain), &worker, &dialer), OK);
+	assert_int_equal(give_sealed(number, "box", ca, made_policy(explain), &worker, &dialer), OK);
 	b->worker = channel_new(base, worker, &peer);
-	peer = (struct channel_peer){ .self = ROLE_DIALER, .other = ROLE_BROKER, .table = exeat_messages,
-				      .on_message = on_no_message, .on_closed = on_dialer_closed, .arg = b };
-	b->dialer = channel_new(base, dialer, &peer);
 	channel_set_phase(b->worker, PHASE_RUN);
-	channel_set_phase(b->dialer, PHASE_RUN);
+	play_dialer(b, dialer);
 	return b;
 }
 
-static void box_free(struct box *b)
+static inline struct box *box_new(uint32_t number, bool explain)
+{
+	struct box *b = box_new_untold(number, STR_NONE, explain);
+
+	tell_told(b);
+	settle();
+	return b;
+}
+
+static inline void box_free(struct box *b)
 {
 	struct seen *s = &b->seen;
 
@@ -181,7 +220,7 @@ static void box_free(struct box *b)
 	settle();
 }
 
-static void tell_ticket(struct box *b, uint64_t number, const char *name, uint16_t port)
+static inline void tell_ticket(struct box *b, uint64_t number, const char *name, uint16_t port)
 {
 	struct addr a = { .family = 4, .b = { 203, 0, 113, 7 } };
 	char packed[ADDR_PACKED];
@@ -191,14 +230,14 @@ static void tell_ticket(struct box *b, uint64_t number, const char *name, uint16
 	assert_int_equal(channel_send(b->dialer, MSG_TICKET, &m, NULL, 0), OK);
 }
 
-static void end_ticket(struct box *b, uint64_t number)
+static inline void end_ticket(struct box *b, uint64_t number)
 {
 	struct msg_ticket_end m = { number };
 
 	assert_int_equal(channel_send(b->dialer, MSG_TICKET_END, &m, NULL, 0), OK);
 }
 
-static void send_grant(struct box *b, uint64_t ticket, enum proto proto, const char *path)
+static inline void send_grant(struct box *b, uint64_t ticket, enum proto proto, const char *path)
 {
 	struct msg_grant m = { .id = 77, .ticket = ticket, .proto = (uint8_t)proto, .method = STR("GET"),
 			       .path = str_of(path) };
@@ -206,7 +245,7 @@ static void send_grant(struct box *b, uint64_t ticket, enum proto proto, const c
 	assert_int_equal(channel_send(b->worker, MSG_GRANT, &m, NULL, 0), OK);
 }
 
-static enum grant_status ask_grant(struct box *b, uint64_t ticket, enum proto proto, const char *path)
+static inline enum grant_status ask_grant(struct box *b, uint64_t ticket, enum proto proto, const char *path)
 {
 	unsigned before = b->seen.grants;
 
@@ -218,7 +257,7 @@ static enum grant_status ask_grant(struct box *b, uint64_t ticket, enum proto pr
 	return b->seen.granted.status;
 }
 
-static void send_key(struct box *b)
+static inline void send_key(struct box *b)
 {
 	unsigned char *der = NULL;
 	int n = i2d_PUBKEY(key, &der);
@@ -228,7 +267,7 @@ static void send_key(struct box *b)
 	OPENSSL_free(der);
 }
 
-static bool ask_leaf(struct box *b, struct str name, bool literal)
+static inline bool ask_leaf(struct box *b, struct str name, bool literal)
 {
 	struct msg_leaf m = { .id = 5, .name = name, .literal = literal };
 	unsigned before = b->seen.leaves;
@@ -242,10 +281,28 @@ static bool ask_leaf(struct box *b, struct str name, bool literal)
 	return b->seen.leaf.ok;
 }
 
+static inline void assert_nothing_granted(const struct box *b)
+{
+	assert_int_equal(b->seen.granted.fields.n, 0);
+	assert_int_equal(b->seen.granted.values.n, 0);
+	assert_int_equal(b->seen.n_patterns, 0);
+}
+
+static inline void assert_leaf_of(struct box *b, const char *name)
+{
+	const unsigned char *p = (const unsigned char *)b->seen.der.p;
+	X509 *x = d2i_X509(NULL, &p, (long)b->seen.der.n);
+
+	assert_non_null(x);
+	assert_int_equal(X509_check_host(x, name, 0, 0, NULL), 1);
+	assert_int_equal(EVP_PKEY_eq(X509_get0_pubkey(x), key), 1);
+	X509_free(x);
+}
+
 /* ---- the log ---- */
 
 /* All records since the last call, as JSON, one a line. */
-static void take_records(struct buf *out)
+static inline void take_records(struct buf *out)
 {
 	struct record_head head;
 	struct str bytes;
@@ -268,7 +325,7 @@ static void take_records(struct buf *out)
 	assert_false(out->failed);
 }
 
-static size_t count_of(const char *text, const char *part)
+static inline size_t count_of(const char *text, const char *part)
 {
 	size_t n = 0;
 
@@ -279,7 +336,7 @@ static size_t count_of(const char *text, const char *part)
 	return n;
 }
 
-static void assert_logged(const char *const *parts, size_t n)
+static inline void assert_logged(const char *const *parts, size_t n)
 {
 	struct buf log;
 
@@ -296,7 +353,7 @@ static void assert_logged(const char *const *parts, size_t n)
 
 /* ---- set up ---- */
 
-static int open_ring(struct ring **writer)
+static inline int open_ring(struct ring **writer)
 {
 	struct ring_fds made, theirs;
 
@@ -307,7 +364,7 @@ static int open_ring(struct ring **writer)
 	return ring_open_writer(&made, writer) != OK || ring_open_reader(&theirs, &reader) != OK;
 }
 
-static void add_secret(struct str name, struct str text)
+static inline void add_secret(struct str name, struct str text)
 {
 	struct msg_secret m = { .name = name, .source = SECRET_FROM_ENV, .hosts = STR(MADE_HOSTS) };
 	int fd = made_source(text);
@@ -320,6 +377,19 @@ static void add_secret(struct str name, struct str text)
 /* The sandbox whose loss was told last. */
 static uint32_t lost_sandbox;
 
+static inline struct seal_key *made_seal_key(char fill)
+{
+	char bytes[SEAL_KEY_BYTES];
+	struct seal_key *k = NULL;
+	int fd;
+
+	memset(bytes, fill, sizeof(bytes));
+	fd = made_source(str_n(bytes, sizeof(bytes)));
+	assert_int_equal(seal_key_read(fd, &k), OK);
+	close(fd);
+	return k;
+}
+
 static inline void on_lost(void *arg, uint32_t sandbox, const char *why)
 {
 	(void)arg;
@@ -327,7 +397,7 @@ static inline void on_lost(void *arg, uint32_t sandbox, const char *why)
 	lost_sandbox = sandbox;
 }
 
-static int set_up(void **state)
+static inline int set_up(void **state)
 {
 	struct ring *writer = NULL;
 
@@ -337,19 +407,22 @@ static int set_up(void **state)
 	key = EVP_EC_gen("P-256");
 	if (!base || !key || open_ring(&writer))
 		return 1;
-	broker = broker_new(base, writer, now);
+	broker = broker_new(base, writer, made_seal_key('k'), now);
 	lost_sandbox = 0;
-	if (broker)
+	if (broker) {
 		broker_on_lost(broker, on_lost, NULL);
+		broker_limit(broker, GRANTS_PER_SECOND, QUEUED_MAX);
+	}
 	add_secret(STR("pat"), STR(MADE_SECRET));
 	add_secret(STR("empty"), STR(""));
 	return 0;
 }
 
-static int tear_down(void **state)
+static inline int tear_down(void **state)
 {
 	(void)state;
 	broker_free(broker);
+	broker_ca_free(&given_ca);
 	ring_close(reader);
 	event_base_free(base);
 	EVP_PKEY_free(key);

@@ -32,6 +32,7 @@
 #include "policy/build.h"
 #include "proxy/clock.h"
 #include "proxy/connections.h"
+#include "proxy/peers.h"
 #include "proxy/tls_io.h"
 
 #define RIG_LIMIT_S 3
@@ -75,12 +76,15 @@ struct rig {
 	const char *reply;
 	/* dialer, broker */
 	enum dial_status dial_status;
-	unsigned dials, hangups, leafs, grants;
+	unsigned dials, hangups, leafs, grants, keys;
+	unsigned void_tickets;	/* so many grants more are for tickets that nobody knows */
 	enum grant_status grant_status;
 	bool no_leaf;
 	SSL_CTX *client_ctx;
 	char trust_path[64];
 };
+
+HELPER void read_log(struct rig *r);
 
 HELPER void on_late(evutil_socket_t fd, short what, void *arg)
 {
@@ -284,6 +288,10 @@ HELPER void send_grant(struct rig *r, const struct msg_grant *m)
 	struct msg_granted a = { .id = m->id, .status = (uint8_t)r->grant_status, .credential = STR("token") };
 
 	r->grants++;
+	if (r->void_tickets) {
+		r->void_tickets--;
+		a.status = GRANT_NO_TICKET;
+	}
 	if (a.status == GRANT_OK) {
 		a.fields = (struct str_list){ &field, 1 };
 		a.values = (struct str_list){ &value, 1 };
@@ -300,35 +308,57 @@ HELPER void on_broker(void *arg, uint16_t type, const void *msg, int *fds, size_
 		send_leaf(arg, msg);
 	else if (type == MSG_GRANT)
 		send_grant(arg, msg);
+	else if (type == MSG_PUBKEY)
+		((struct rig *)arg)->keys++;
 	else
 		fail_msg("message %u to the broker", type);
 }
 
-HELPER void on_worker_answer(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+/* The stand-in's end of a new channel to the worker; *@ours: the worker's end. */
+HELPER struct channel *stand_in(struct rig *r, enum role role, int *ours)
 {
-	struct rig *r = arg;
-
-	assert_true(asks_answer(&r->w, type, msg, fds, n_fds));
-}
-
-HELPER struct channel *open_pair(struct rig *r, enum role other, struct channel **theirs,
-				 void (*handler)(void *, uint16_t, const void *, int *, size_t))
-{
-	struct channel_peer mine = { .self = ROLE_WORKER, .other = other, .table = exeat_messages,
-				     .on_message = on_worker_answer, .arg = r };
-	struct channel_peer peer = { .self = other, .other = ROLE_WORKER, .table = exeat_messages,
-				     .on_message = handler, .arg = r };
+	struct channel_peer peer = { .self = role, .other = ROLE_WORKER, .table = exeat_messages,
+				     .on_message = role == ROLE_DIALER ? on_dialer : on_broker, .arg = r };
 	struct channel *c;
 	int fds[2];
 
 	assert_int_equal(channel_pair(fds), OK);
-	c = channel_new(r->base, fds[0], &mine);
-	*theirs = channel_new(r->base, fds[1], &peer);
+	*ours = fds[0];
+	c = channel_new(r->base, fds[1], &peer);
 	assert_non_null(c);
-	assert_non_null(*theirs);
 	channel_set_phase(c, PHASE_RUN);
-	channel_set_phase(*theirs, PHASE_RUN);
 	return c;
+}
+
+HELPER struct channel **stand_in_of(struct rig *r, enum role role)
+{
+	return role == ROLE_DIALER ? &r->dialer : &r->broker;
+}
+
+HELPER void rig_connect(struct rig *r, enum role role)
+{
+	int ours;
+
+	*stand_in_of(r, role) = stand_in(r, role, &ours);
+	assert_true(peers_open(&r->w, role, ours));
+}
+
+/* The stand-in dies, and the worker has seen it. */
+HELPER void rig_lose(struct rig *r, enum role role)
+{
+	channel_free(*stand_in_of(r, role));
+	*stand_in_of(r, role) = NULL;
+	rig_until(r, (role == ROLE_DIALER ? r->w.dialer : r->w.broker) == NULL);
+}
+
+HELPER void rig_replace(struct rig *r, enum role role)
+{
+	const struct msg_peer m = { .role = (uint8_t)role };
+	int ours;
+
+	channel_free(*stand_in_of(r, role));
+	*stand_in_of(r, role) = stand_in(r, role, &ours);
+	peers_replace(&r->w, &m, ours);
 }
 
 /* ---- certificates ---- */
@@ -503,6 +533,8 @@ HELPER void read_log(struct rig *r)
 		json_object(&j);
 		json_put_str(&j, "kind", str_of(record_kind_name(head.kind)));
 		record_write_fields(bytes, &j);
+		if (head.policy.n)
+			json_put_str(&j, "policy", head.policy);
 		json_object_end(&j);
 		buf_put_c(&r->log, '\n');
 	}
@@ -553,8 +585,8 @@ HELPER void rig_open_with(struct rig *r, const struct rig_rule *rules, size_t n,
 	rig_leases(r);
 	open_log(r);
 	r->w.policy = make_policy(rules, n, r->port, explain);
-	r->w.dialer = open_pair(r, ROLE_DIALER, &r->dialer, on_dialer);
-	r->w.broker = open_pair(r, ROLE_BROKER, &r->broker, on_broker);
+	rig_connect(r, ROLE_DIALER);
+	rig_connect(r, ROLE_BROKER);
 	r->w.asks = asks_new(&r->w);
 	made = tls_trust_new(false, &(struct str_list){ &trust, 1 }, &why);
 	assert_string_equal(made ? "" : why, "");
@@ -595,6 +627,11 @@ HELPER void rig_close(struct rig *r)
 	event_free(r->limit);
 	event_base_free(r->base);
 	unlink(r->trust_path);
+}
+
+HELPER void rig_new_policy(struct rig *r, const struct rig_rule *rules, size_t n)
+{
+	connections_new_policy(r->w.connections, make_policy(rules, n, r->port, false));
 }
 
 /* ---- the client ---- */

@@ -90,6 +90,8 @@ static inline void world_read_log(struct world *w, enum role role)
 		json_object(&json);
 		json_put_str(&json, "kind", str_of(record_kind_name(head.kind)));
 		record_write_fields(bytes, &json);
+		if (head.policy.n)
+			json_put_str(&json, "policy", head.policy);
 		json_object_end(&json);
 		assert_true(w->n_lines < LINES_MAX && !out.failed);
 		memcpy(w->lines[w->n_lines], out.p, out.n);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "proxy/clock.h"
 #include "proxy/worker.h"
 
 static const struct test_rule rules[] = {
@@ -13,11 +14,19 @@ static struct world world;
 static struct worker worker;
 static struct channel *far_end;
 static struct {
-	unsigned resolved, dialed, leased, granted, leafs, hangups, taken;
+	unsigned resolved, dialed, leased, granted, leafs, hangups;
 	uint8_t status;
 	int fd;
 	uint64_t hung_up;
 } got;
+
+/* What has arrived at the far end. */
+static struct {
+	unsigned n;
+	uint16_t type;
+	uint32_t id;
+	char words[128];
+} heard;
 
 static void on_resolved(void *arg, const struct msg_resolved *m)
 {
@@ -63,36 +72,71 @@ static void on_access(void *arg, const struct msg_access_taken *m)
 	assert_true(m->number != 0 || m->why.n != 0);
 }
 
+static void note(uint16_t type, uint32_t id, const char *fmt, ...)
+{
+	va_list ap;
+
+	heard.n++;
+	heard.type = type;
+	heard.id = id;
+	va_start(ap, fmt);
+	vsnprintf(heard.words, sizeof(heard.words), fmt, ap);
+	va_end(ap);
+}
+
 static void on_far(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
+	const struct msg_resolve *resolve = msg;
+	const struct msg_dial *dial = msg;
+	const struct msg_leaf *leaf = msg;
+	const struct msg_grant *grant = msg;
+
 	(void)arg;
 	(void)fds;
 	(void)n_fds;
-	if (type != MSG_HANGUP)
-		return;
-	got.hangups++;
-	got.hung_up = ((const struct msg_hangup *)msg)->ticket;
+	if (type == MSG_HANGUP) {
+		got.hangups++;
+		got.hung_up = ((const struct msg_hangup *)msg)->ticket;
+	} else if (type == MSG_RESOLVE) {
+		note(type, resolve->id, "%.*s", STR_ARG(resolve->name));
+	} else if (type == MSG_DIAL) {
+		note(type, dial->id, "%.*s %u %u", STR_ARG(dial->name), dial->literal, dial->port);
+	} else if (type == MSG_LEAF) {
+		note(type, leaf->id, "%.*s %u", STR_ARG(leaf->name), leaf->literal);
+	} else if (type == MSG_GRANT) {
+		note(type, grant->id, "%llu %u %.*s %.*s", (unsigned long long)grant->ticket, grant->proto,
+		     STR_ARG(grant->method), STR_ARG(grant->path));
+	}
+}
+
+/* A channel to the role; its other end is far_end. */
+static struct channel *connect_role(enum role role)
+{
+	const struct channel_peer here = { .self = ROLE_WORKER, .other = role, .table = exeat_messages };
+	const struct channel_peer there = { .self = role, .other = ROLE_WORKER, .table = exeat_messages,
+					    .on_message = on_far };
+	struct channel *c;
+	int fds[2];
+
+	assert_int_equal(channel_pair(fds), OK);
+	c = channel_new(world.base, fds[0], &here);
+	far_end = channel_new(world.base, fds[1], &there);
+	channel_set_phase(c, PHASE_RUN);
+	channel_set_phase(far_end, PHASE_RUN);
+	return c;
 }
 
 static int setup(void **state)
 {
-	const struct channel_peer here = { .self = ROLE_WORKER, .other = ROLE_DIALER, .table = exeat_messages };
-	const struct channel_peer there = { .self = ROLE_DIALER, .other = ROLE_WORKER, .table = exeat_messages,
-					    .on_message = on_far };
-	int fds[2];
-
 	(void)state;
+	memset(&heard, 0, sizeof(heard));
 	memset(&worker, 0, sizeof(worker));
 	memset(&got, 0, sizeof(got));
 	got.fd = -1;
 	world_open(&world);
 	worker.base = world.base;
 	worker.policy = MAKE_POLICY(rules);
-	assert_int_equal(channel_pair(fds), OK);
-	worker.dialer = channel_new(world.base, fds[0], &here);
-	far_end = channel_new(world.base, fds[1], &there);
-	channel_set_phase(worker.dialer, PHASE_RUN);
-	channel_set_phase(far_end, PHASE_RUN);
+	worker.dialer = connect_role(ROLE_DIALER);
 	worker.asks = asks_new(&worker);
 	assert_non_null(worker.asks);
 	return 0;
@@ -103,6 +147,7 @@ static int teardown(void **state)
 	(void)state;
 	asks_free(worker.asks);
 	channel_free(worker.dialer);
+	channel_free(worker.broker);
 	channel_free(far_end);
 	policy_free(worker.policy);
 	world_close(&world);
@@ -134,17 +179,6 @@ static void an_answer_reaches_who_asked_once(void **state)
 	assert_int_equal(got.status, RESOLVE_NODATA);
 	assert_false(asks_answer(&worker, MSG_RESOLVED, &m, NULL, 0));
 	assert_int_equal(got.resolved, 1);
-}
-
-static void a_request_for_access_that_was_not_sent_has_no_answer(void **state)
-{
-	struct msg_access_taken m = { .number = 7 };
-
-	(void)state;
-	m.id = ask_access(&worker, STR("GET"), STR("https://x.test/"), STR("why"), on_access, NULL);
-	/* Nobody was there to hear it: what comes now is no answer to it. */
-	assert_false(asks_answer(&worker, MSG_ACCESS_TAKEN, &m, NULL, 0));
-	assert_int_equal(got.taken, 0);
 }
 
 static void an_id_is_not_soon_used_again(void **state)
@@ -219,12 +253,126 @@ static void a_question_that_cannot_be_sent_fails_from_the_loop(void **state)
 {
 	(void)state;
 	assert_true(ask_lease(&worker, STR("api.test"), on_leased, NULL) != 0);
-	assert_true(ask_leaf(&worker, STR("api.test"), false, on_leaf, NULL) != 0);
-	assert_true(ask_grant(&worker, 1, PROTO_HTTPS, STR("GET"), STR("/"), on_granted, NULL) != 0);
 	assert_true(ask_access(&worker, STR("GET"), STR("https://x.test/"), STR_NONE, on_access, NULL) != 0);
-	assert_int_equal(got.leased + got.leafs + got.granted + got.taken, 0);
-	WAIT_UNTIL(&world, got.leased && got.leafs && got.granted && got.taken);
-	assert_int_equal(got.status == GRANT_OK, 0);
+	assert_int_equal(got.leased + got.taken, 0);
+	WAIT_UNTIL(&world, got.leased && got.taken);
+	assert_int_equal(got.status, 0);
+}
+
+static void dialer_dies(void)
+{
+	channel_free(worker.dialer);
+	channel_free(far_end);
+	worker.dialer = far_end = NULL;
+	asks_peer_gone(&worker, ROLE_DIALER);
+}
+
+static void dialer_comes(void)
+{
+	worker.dialer = connect_role(ROLE_DIALER);
+	asks_peer_back(&worker, ROLE_DIALER);
+}
+
+static void what_a_dead_dialer_was_asked_is_asked_of_its_successor(void **state)
+{
+	ask_id resolve = ask_resolve(&worker, STR("api.test"), on_resolved, NULL), dial;
+	struct msg_resolved m = { .id = resolve, .status = RESOLVE_OK };
+
+	(void)state;
+	WAIT_UNTIL(&world, heard.n == 1);
+	dialer_dies();
+	dialer_comes();
+	WAIT_UNTIL(&world, heard.n == 2);
+	assert_int_equal(heard.type, MSG_RESOLVE);
+	assert_int_equal(heard.id, resolve);
+	assert_string_equal(heard.words, "api.test");
+	assert_true(asks_answer(&worker, MSG_RESOLVED, &m, NULL, 0));
+	assert_int_equal(got.resolved, 1);
+	dial = ask_dial(&worker, STR("203.0.113.1"), true, 8443, on_dialed, NULL);
+	WAIT_UNTIL(&world, heard.n == 3);
+	dialer_dies();
+	dialer_comes();
+	WAIT_UNTIL(&world, heard.n == 4);
+	assert_int_equal(heard.type, MSG_DIAL);
+	assert_int_equal(heard.id, dial);
+	assert_string_equal(heard.words, "203.0.113.1 1 8443");
+}
+
+static void what_is_asked_while_the_broker_is_away_waits_for_it(void **state)
+{
+	ask_id leaf, grant;
+
+	(void)state;
+	channel_free(far_end);
+	leaf = ask_leaf(&worker, STR("api.test"), false, on_leaf, NULL);
+	grant = ask_grant(&worker, 77, PROTO_HTTPS, STR("GET"), STR("/a"), on_granted, NULL);
+	assert_true(leaf && grant);
+	event_base_loop(world.base, EVLOOP_NONBLOCK);
+	assert_int_equal(got.leafs + got.granted, 0);
+	worker.broker = connect_role(ROLE_BROKER);
+	asks_peer_back(&worker, ROLE_BROKER);
+	WAIT_UNTIL(&world, heard.n == 2);
+	assert_int_equal(heard.type, MSG_GRANT);
+	assert_int_equal(heard.id, grant);
+	assert_string_equal(heard.words, "77 1 GET /a");
+}
+
+static void who_does_not_come_back_is_waited_for_so_long_and_no_longer(void **state)
+{
+	uint64_t began = clock_ms();
+
+	(void)state;
+	dialer_dies();
+	assert_true(ask_dial(&worker, STR("api.test"), false, 443, on_dialed, NULL) != 0);
+	WAIT_UNTIL(&world, got.dialed);
+	assert_int_equal(got.status, DIAL_FAILED);
+	assert_true(clock_ms() - began >= PEER_WAIT_MS);
+	assert_true(ask_grant(&worker, 1, PROTO_HTTPS, STR("GET"), STR("/"), on_granted, NULL) != 0);
+	WAIT_UNTIL(&world, got.granted);
+	assert_int_equal(got.status, GRANT_UNAVAILABLE);
+}
+
+static void what_two_dialers_died_of_is_not_asked_again(void **state)
+{
+	(void)state;
+	assert_true(ask_resolve(&worker, STR("api.test"), on_resolved, NULL) != 0);
+	dialer_dies();
+	dialer_comes();
+	WAIT_UNTIL(&world, heard.n == 1);
+	dialer_dies();
+	assert_int_equal(got.resolved, 0);
+	WAIT_UNTIL(&world, got.resolved);
+	assert_int_equal(got.status, RESOLVE_SERVFAIL);
+	dialer_comes();
+	event_base_loop(world.base, EVLOOP_NONBLOCK);
+	assert_int_equal(heard.n, 1);
+}
+
+static void what_was_cancelled_is_not_asked_again_nor_may_it_be_answered(void **state)
+{
+	ask_id first = ask_resolve(&worker, STR("api.test"), on_resolved, NULL), second;
+	struct msg_resolved m = { .id = first };
+
+	(void)state;
+	ask_cancel(&worker, first);
+	dialer_dies();
+	second = ask_resolve(&worker, STR("api.test"), on_resolved, NULL);
+	ask_cancel(&worker, second);
+	dialer_comes();
+	event_base_loop(world.base, EVLOOP_NONBLOCK);
+	assert_int_equal(heard.n, 0);
+	assert_false(asks_answer(&worker, MSG_RESOLVED, &m, NULL, 0));
+}
+
+static void those_who_wait_count_as_under_way(void **state)
+{
+	(void)state;
+	dialer_dies();
+	for (unsigned i = 0; i < ASKS_MAX; i++)
+		assert_true(ask_resolve(&worker, STR("api.test"), on_resolved, NULL) != 0);
+	assert_true(ask_resolve(&worker, STR("api.test"), on_resolved, NULL) != 0);
+	WAIT_UNTIL(&world, got.resolved == 1);
+	assert_int_equal(got.status, RESOLVE_QUOTA);
 }
 
 static void a_failure_that_was_cancelled_does_not_come(void **state)
@@ -284,7 +432,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(an_answer_reaches_who_asked_once),
-		CASE(a_request_for_access_that_was_not_sent_has_no_answer),
 		CASE(an_id_is_not_soon_used_again),
 		CASE(an_answer_of_another_kind_is_nobodys),
 		CASE(a_connection_comes_with_its_descriptor),
@@ -294,6 +441,12 @@ int main(void)
 		CASE(a_failure_that_was_cancelled_does_not_come),
 		CASE(past_the_limit_a_question_fails_as_over_quota),
 		CASE(no_more_failures_wait_than_there_are_slots),
+		CASE(what_a_dead_dialer_was_asked_is_asked_of_its_successor),
+		CASE(what_is_asked_while_the_broker_is_away_waits_for_it),
+		CASE(who_does_not_come_back_is_waited_for_so_long_and_no_longer),
+		CASE(what_two_dialers_died_of_is_not_asked_again),
+		CASE(what_was_cancelled_is_not_asked_again_nor_may_it_be_answered),
+		CASE(those_who_wait_count_as_under_way),
 		CASE(a_question_that_nobody_answers_fails_in_time_and_its_late_answer_is_known),
 	};
 

@@ -36,7 +36,7 @@ static enum err record(const char *host, uint16_t port)
 
 	record_begin(&r, RECORD_connection);
 	audit_decision(&r, worker.policy, policy_decide(worker.policy, &f));
-	e = audit_commit(&worker, &r);
+	e = audit_commit(&worker, worker.policy, &r);
 	world_read_log(&world, ROLE_WORKER);
 	return e;
 }
@@ -74,7 +74,7 @@ static void a_long_path_keeps_its_end_and_the_line(void **state)
 	memcpy(file + sizeof(file) - 9, "/pol.yaml", 9);
 	record_begin(&r, RECORD_connection);
 	audit_rule(&r, &rule);
-	assert_int_equal(audit_commit(&worker, &r), OK);
+	assert_int_equal(audit_commit(&worker, worker.policy, &r), OK);
 	world_read_log(&world, ROLE_WORKER);
 	assert_logged(&world, "aaa/pol.yaml:4294967295\"");
 }

@@ -10,13 +10,6 @@
 
 #include "tests/unit/proxy/broker_harness.h"
 
-static void assert_nothing_granted(const struct box *b)
-{
-	assert_int_equal(b->seen.granted.fields.n, 0);
-	assert_int_equal(b->seen.granted.values.n, 0);
-	assert_int_equal(b->seen.n_patterns, 0);
-}
-
 /* ---- grants ---- */
 
 static void a_grant_carries_field_value_and_pattern(void **state)
@@ -248,8 +241,9 @@ static void refusals_that_were_counted_are_told_when_the_sandbox_ends(void **sta
 	(void)state;
 	for (int i = 0; i < REFUSALS_PER_SECOND + 7; i++)
 		assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/"), GRANT_NO_TICKET);
-	box_free(b);
+	broker_sandbox_gone(broker, 1);
 	LOGGED("\"suppressed\":7");
+	box_free(b);
 }
 
 static void a_flood_of_grants_costs_its_sandbox_only(void **state)
@@ -296,48 +290,40 @@ static void past_the_ticket_limit_the_connection_has_no_grants_and_the_others_do
 	box_free(b);
 }
 
-static void a_dialer_that_breaks_the_rules_loses_its_word(void **state)
+static void a_dialer_that_breaks_the_rules_costs_the_sandbox(void **state)
 {
 	struct box *b = box_new(1, false);
 
 	(void)state;
 	tell_ticket(b, 1, "api.test", 443);
 	tell_ticket(b, 1, "mine.test", 443);
-	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/v1/user"), GRANT_NO_TICKET);
 	settle();
 	assert_int_equal(b->dialer_closed, 1);
-	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/v1/user"), GRANT_NO_TICKET);
-	LOGGED("refused");
+	assert_int_equal(b->seen.closed, 1);
+	assert_int_equal(broker_sandboxes(broker), 0);
+	assert_int_equal(lost_sandbox, 1);
 	box_free(b);
 }
 
-static void a_dialer_that_dies_takes_its_tickets_with_it(void **state)
+/* The broker hears of it while it handles the worker's question. */
+static void one_that_does_so_while_a_grant_is_asked_for_does_too(void **state)
 {
 	struct box *b = box_new(1, false);
 
 	(void)state;
+	for (int i = 0; i < 3; i++)
+		send_grant(b, 1, PROTO_HTTPS, "/v1/user");
 	tell_ticket(b, 1, "api.test", 443);
-	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/v1/user"), GRANT_OK);
-	channel_free(b->dialer);
-	b->dialer = NULL;
-	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/v1/user"), GRANT_NO_TICKET);
-	assert_int_equal(broker_sandboxes(broker), 1);
-	LOGGED("granted", "refused");
+	tell_ticket(b, 1, "mine.test", 443);
+	settle();
+	assert_int_equal(b->seen.grants, 0);
+	assert_int_equal(b->seen.closed, 1);
+	assert_int_equal(broker_sandboxes(broker), 0);
+	assert_int_equal(lost_sandbox, 1);
 	box_free(b);
 }
 
 /* ---- leaves ---- */
-
-static void assert_leaf_of(struct box *b, const char *name)
-{
-	const unsigned char *p = (const unsigned char *)b->seen.der.p;
-	X509 *x = d2i_X509(NULL, &p, (long)b->seen.der.n);
-
-	assert_non_null(x);
-	assert_int_equal(X509_check_host(x, name, 0, 0, NULL), 1);
-	assert_int_equal(EVP_PKEY_eq(X509_get0_pubkey(x), key), 1);
-	X509_free(x);
-}
 
 static void a_leaf_is_signed_for_a_name_that_could_be_allowed(void **state)
 {
@@ -453,16 +439,35 @@ static void a_worker_that_sends_its_key_twice_is_ended(void **state)
 
 /* ---- sandboxes ---- */
 
-static void the_end_of_a_worker_is_the_end_of_its_state(void **state)
+static void send_packet(int fd, uint16_t type, const void *msg)
+{
+	struct buf packet;
+
+	buf_init(&packet, MESSAGE_MAX);
+	assert_int_equal(message_encode(message_row(exeat_messages, type), msg, &packet), OK);
+	while (send(fd, packet.p, packet.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+		turn();
+	buf_free(&packet);
+}
+
+static void a_worker_that_ends_leaves_its_sandbox_until_that_is_gone(void **state)
 {
 	struct box *b = box_new(1, false), *other = box_new(2, false);
 
 	(void)state;
 	tell_ticket(b, 1, "api.test", 443);
 	settle();
-	assert_int_equal(broker_sandboxes(broker), 2);
 	channel_free(b->worker);
 	b->worker = NULL;
+	settle();
+	tell_ticket(b, 2, "api.test", 443);
+	end_ticket(b, 1);
+	settle();
+	assert_int_equal(broker_sandboxes(broker), 2);
+	assert_int_equal(b->dialer_closed, 0);
+	assert_int_equal(lost_sandbox, 0);
+	broker_sandbox_gone(broker, 1);
+	broker_sandbox_gone(broker, 1);
 	settle();
 	assert_int_equal(broker_sandboxes(broker), 1);
 	assert_int_equal(b->dialer_closed, 1);
@@ -472,6 +477,25 @@ static void the_end_of_a_worker_is_the_end_of_its_state(void **state)
 	LOGGED("granted");
 	box_free(b);
 	box_free(other);
+}
+
+/* Its answers find nobody. */
+static void a_worker_that_ends_with_questions_open_leaves_its_sandbox_too(void **state)
+{
+	const struct msg_tickets_told told = { 0 };
+	const struct msg_leaf leaf = { .id = 1, .name = STR("api.test") };
+	int worker, dialer;
+
+	(void)state;
+	assert_int_equal(give_sandbox(1, "box", made_policy(false), &worker, &dialer), OK);
+	send_packet(worker, MSG_LEAF, &leaf);
+	send_packet(worker, MSG_LEAF, &leaf);
+	close(worker);
+	send_packet(dialer, MSG_TICKETS_TOLD, &told);
+	settle();
+	assert_int_equal(broker_sandboxes(broker), 1);
+	assert_int_equal(lost_sandbox, 0);
+	close(dialer);
 }
 
 static void a_successor_takes_its_number_over(void **state)
@@ -505,21 +529,11 @@ static void a_policy_that_does_not_hold_is_no_sandbox(void **state)
 	close(dialer);
 }
 
-static void send_packet(int fd, uint16_t type, const void *msg)
-{
-	struct buf packet;
-
-	buf_init(&packet, MESSAGE_MAX);
-	assert_int_equal(message_encode(message_row(exeat_messages, type), msg, &packet), OK);
-	while (send(fd, packet.p, packet.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN)
-		turn();
-	buf_free(&packet);
-}
-
 static void a_worker_that_reads_no_answer_is_ended_by_its_queue(void **state)
 {
 	const struct msg_leaf leaf = { .id = 1, .name = STR("api.test") };
-	const unsigned enough = 2 * CHANNEL_QUEUE_MAX / 800;
+	const struct msg_tickets_told told = { 0 };
+	const unsigned enough = 4 * QUEUED_MAX / 800 + 4096;	/* the socket takes some, too */
 	struct msg_pubkey m;
 	unsigned char *der = NULL;
 	int worker, dialer;
@@ -529,6 +543,7 @@ static void a_worker_that_reads_no_answer_is_ended_by_its_queue(void **state)
 	assert_int_equal(give_sandbox(1, "box", made_policy(false), &worker, &dialer), OK);
 	m.spki.n = (size_t)i2d_PUBKEY(key, &der);
 	m.spki.p = (char *)der;
+	send_packet(dialer, MSG_TICKETS_TOLD, &told);
 	send_packet(worker, MSG_PUBKEY, &m);
 	OPENSSL_free(der);
 	while (sent < enough && broker_sandboxes(broker)) {
@@ -536,7 +551,8 @@ static void a_worker_that_reads_no_answer_is_ended_by_its_queue(void **state)
 		sent++;
 	}
 	settle();
-	assert_true(sent > enough / 4);
+	assert_true(sent > QUEUED_MAX / 8192);
+	assert_true(sent < enough);
 	assert_int_equal(broker_sandboxes(broker), 0);
 	assert_int_equal(lost_sandbox, 1);
 	close(worker);
@@ -558,9 +574,12 @@ static void past_the_sandbox_limit_there_is_no_other(void **state)
 		close(dialer);
 	}
 	assert_int_equal(broker_sandboxes(broker), SANDBOXES_MAX);
-	for (int i = 0; i < ROUNDS && broker_sandboxes(broker); i++)
-		turn();
-	assert_int_equal(broker_sandboxes(broker), 0);
+	settle();
+	assert_int_equal(broker_sandboxes(broker), SANDBOXES_MAX);
+	broker_sandbox_gone(broker, 7);
+	assert_int_equal(give_sandbox(SANDBOXES_MAX, "box", made_policy(false), &worker, &dialer), OK);
+	close(worker);
+	close(dialer);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -586,8 +605,8 @@ int main(void)
 		CASE(refusals_that_were_counted_are_told_when_the_sandbox_ends),
 		CASE(a_flood_of_grants_costs_its_sandbox_only),
 		CASE(past_the_ticket_limit_the_connection_has_no_grants_and_the_others_do),
-		CASE(a_dialer_that_breaks_the_rules_loses_its_word),
-		CASE(a_dialer_that_dies_takes_its_tickets_with_it),
+		CASE(a_dialer_that_breaks_the_rules_costs_the_sandbox),
+		CASE(one_that_does_so_while_a_grant_is_asked_for_does_too),
 		CASE(a_leaf_is_signed_for_a_name_that_could_be_allowed),
 		CASE(no_leaf_for_a_name_that_is_denied),
 		CASE(where_refusals_are_explained_any_name_has_a_leaf),
@@ -596,7 +615,8 @@ int main(void)
 		CASE(a_leaf_is_signed_once_a_name_and_again_when_it_is_old),
 		CASE(a_worker_with_a_bad_key_is_ended),
 		CASE(a_worker_that_sends_its_key_twice_is_ended),
-		CASE(the_end_of_a_worker_is_the_end_of_its_state),
+		CASE(a_worker_that_ends_leaves_its_sandbox_until_that_is_gone),
+		CASE(a_worker_that_ends_with_questions_open_leaves_its_sandbox_too),
 		CASE(a_successor_takes_its_number_over),
 		CASE(a_policy_that_does_not_hold_is_no_sandbox),
 		CASE(a_worker_that_reads_no_answer_is_ended_by_its_queue),

@@ -6,6 +6,14 @@
 #include "proxy/dns_listen.h"
 #include "proxy/worker.h"
 
+static const struct test_rule closed[] = {
+	{ .id = "closed", .deny = true, .hosts = { LIST("**") } },
+};
+
+static const struct test_rule other_ports[] = {
+	{ .id = "other", .hosts = { LIST("api.github.com") }, .ports = { LIST("8443") } },
+};
+
 static const struct test_rule rules[] = {
 	{ .id = "api", .hosts = { LIST("api.github.com", "**.example.com") }, .ports = { LIST("443", "80") } },
 	{ .id = "no-gists", .deny = true, .reason = "ask for it", .hosts = { LIST("gist.example.com") } },
@@ -15,12 +23,13 @@ static const struct test_rule rules[] = {
 static struct script {
 	enum resolve_status status;
 	uint32_t ttl;
-	bool hold, no_lease;
+	bool hold, hold_lease, no_lease;
 	unsigned resolves, leases;
 	char name[256];
 	uint16_t ports[8];
 	size_t n_ports;
 	struct msg_resolve held;
+	struct msg_leased held_lease;
 } script;
 
 static struct world world;
@@ -77,7 +86,9 @@ static void on_supervisor(void *arg, uint16_t type, const void *msg, int *fds, s
 		assert_int_equal(lease_get(writer, m->name, &answer.address, &made), OK);
 		last_leased = answer.address;
 	}
-	assert_int_equal(channel_send(far_supervisor, MSG_LEASED, &answer, NULL, 0), OK);
+	script.held_lease = answer;
+	if (!script.hold_lease)
+		assert_int_equal(channel_send(far_supervisor, MSG_LEASED, &answer, NULL, 0), OK);
 }
 
 static void on_answer(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -182,6 +193,74 @@ static struct packet_in ask(const char *name, uint16_t type)
 {
 	send_query(name, type);
 	return receive();
+}
+
+/* ---- a new policy ---- */
+
+static void new_policy(struct policy *p)
+{
+	policy_free(worker.policy);
+	worker.policy = p;
+	worker.policies++;
+}
+
+static void who_waits_when_a_new_policy_comes_is_answered_by_the_new_one(void **state)
+{
+	struct packet_in in;
+	char digest[65];
+
+	(void)state;
+	script.hold = true;
+	send_query("api.github.com", DNS_A);
+	WAIT_UNTIL(&world, script.resolves == 1);
+	new_policy(MAKE_POLICY(closed));
+	snprintf(digest, sizeof(digest), "%.*s", STR_ARG(policy_digest(worker.policy)));
+	answer_resolve(script.held.id);
+	in = receive();
+	assert_int_equal(in.a, refusal);
+	assert_int_equal(script.leases, 0);
+	assert_logged(&world, "\"rule\":\"closed\"");
+	assert_logged(&world, digest);
+}
+
+static void a_name_is_leased_with_the_ports_of_the_policy_in_force(void **state)
+{
+	(void)state;
+	script.hold_lease = true;
+	send_query("api.github.com", DNS_A);
+	WAIT_UNTIL(&world, script.leases == 1);
+	new_policy(MAKE_POLICY(other_ports));
+	script.hold_lease = false;
+	assert_int_equal(channel_send(far_supervisor, MSG_LEASED, &script.held_lease, NULL, 0), OK);
+	assert_int_equal(receive().a, last_leased);
+	assert_int_equal(script.leases, 2);
+	assert_int_equal(script.n_ports, 1);
+	assert_int_equal(script.ports[0], 8443);
+}
+
+static void a_lease_that_comes_after_the_name_was_denied_is_not_told(void **state)
+{
+	(void)state;
+	script.hold_lease = true;
+	send_query("api.github.com", DNS_A);
+	WAIT_UNTIL(&world, script.leases == 1);
+	new_policy(MAKE_POLICY(closed));
+	assert_int_equal(channel_send(far_supervisor, MSG_LEASED, &script.held_lease, NULL, 0), OK);
+	assert_int_equal(receive().a, refusal);
+	assert_int_equal(script.leases, 1);
+}
+
+static void refusals_that_repeat_are_counted_for_each_policy(void **state)
+{
+	(void)state;
+	assert_int_equal(ask("gist.example.com", DNS_A).a, refusal);
+	assert_int_equal(ask("gist.example.com", DNS_A).a, refusal);
+	new_policy(MAKE_POLICY(closed));
+	assert_int_equal(ask("gist.example.com", DNS_A).a, refusal);
+	assert_logged(&world, "\"rule\":\"closed\"");
+	WAIT_UNTIL(&world, (world_read_log(&world, ROLE_WORKER),
+			    strstr(world.lines[world.n_lines - 1], "\"count\":1")));
+	assert_logged(&world, "\"rule\":\"no-gists\"");
 }
 
 /* ---- allowed names ---- */
@@ -524,6 +603,10 @@ static void one_connection_more_than_the_limit_is_closed_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(who_waits_when_a_new_policy_comes_is_answered_by_the_new_one),
+		CASE(a_name_is_leased_with_the_ports_of_the_policy_in_force),
+		CASE(a_lease_that_comes_after_the_name_was_denied_is_not_told),
+		CASE(refusals_that_repeat_are_counted_for_each_policy),
 		CASE(an_allowed_name_is_resolved_leased_and_only_then_answered),
 		CASE(a_short_ttl_is_kept),
 		CASE(a_name_with_a_lease_is_asked_for_again_but_not_leased_again),

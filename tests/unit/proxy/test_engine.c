@@ -351,6 +351,7 @@ static void accepting_stops_without_descriptors_and_goes_on_with_them(void **sta
 	assert_int_equal(connections_count(r.w.connections), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 	rig_until(&r, peer_has(&c, "\r\n\r\nhi"));
+	rig_until(&r, log_has(&r, "new connections wait\",\"count\":"));
 	peer_close(&c);
 	rig_close(&r);
 }
@@ -400,6 +401,48 @@ static void log_that_cannot_be_written_refuses_requests(void **state)
 	ask_plain(&r, &c, "web.test", "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n", "log-unavailable");
 	assert_true(peer_has(&c, "HTTP/1.1 503 "));
 	assert_true(r.n_origins == 0 || r.origin[0].got.n == 0);
+	ring_set_refusing(r.reader, false);
+	peer_close(&c);
+	rig_close(&r);
+}
+
+static void a_request_waits_until_its_begin_is_on_the_disk(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	rig_open(&r);
+	r.w.synced = true;
+	client_plain(&r, &c, "web.test");
+	peer_send(&c, "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n");
+	rig_until(&r, log_has(&r, "\"phase\":\"begin\""));
+	for (int i = 0; i < 20; i++)
+		event_base_loop(r.base, EVLOOP_NONBLOCK);
+	assert_true(r.n_origins == 0 || r.origin[0].got.n == 0);
+	ring_set_synced(r.reader);
+	rig_until(&r, peer_has(&c, "\r\n\r\nhi"));
+	peer_close(&c);
+	rig_close(&r);
+}
+
+static void a_disk_that_does_not_take_the_begin_refuses_the_request(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	rig_open(&r);
+	r.w.synced = true;
+	client_plain(&r, &c, "web.test");
+	peer_send(&c, "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n");
+	rig_until(&r, log_has(&r, "\"phase\":\"begin\""));
+	ring_set_refusing(r.reader, true);
+	rig_until(&r, peer_has(&c, "HTTP/1.1 503 "));
+	assert_true(peer_has(&c, "log-unavailable"));
+	assert_true(r.n_origins == 0 || r.origin[0].got.n == 0);
+	/* Its begin is on record, and so is its end. */
+	assert_true(log_has(&r, "\"phase\":\"end\""));
 	ring_set_refusing(r.reader, false);
 	peer_close(&c);
 	rig_close(&r);
@@ -504,6 +547,8 @@ int main(void)
 		cmocka_unit_test(refusal_address_explains_to_each_request),
 		cmocka_unit_test(refusal_address_resets_without_explain),
 		cmocka_unit_test(log_that_cannot_be_written_refuses_requests),
+		cmocka_unit_test(a_request_waits_until_its_begin_is_on_the_disk),
+		cmocka_unit_test(a_disk_that_does_not_take_the_begin_refuses_the_request),
 		cmocka_unit_test(full_ring_holds_a_request_until_there_is_room),
 		cmocka_unit_test(full_ring_holds_the_answers_last_byte),
 		cmocka_unit_test(hundreds_of_connections_leave_nothing_behind),

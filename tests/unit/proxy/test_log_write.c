@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "conf/json.h"
-#include "proxy/log_verify.h"
+#include "tests/unit/proxy/log_checks.h"
 #include "proxy/log_write.h"
 
 static char dir[] = "/tmp/exeat-log-XXXXXX";
@@ -74,12 +74,10 @@ static void write_lines(struct log_file *l, unsigned n)
 
 static void must_verify(uint64_t lines)
 {
-	struct log_verdict v;
-	int fd = open(path, O_RDONLY);
+	struct log_checked c = check_file(path, NULL);
 
-	assert_int_equal(log_verify(fd, NULL, &v), OK);
-	assert_int_equal(v.lines, lines);
-	close(fd);
+	assert_int_equal(c.e, OK);
+	assert_int_equal(c.v.lines, lines);
 }
 
 static void append(const char *bytes, size_t n)

@@ -1,5 +1,6 @@
 /* The recorder's program itself, started and confined as it is in service. Needs root, and the
  * programs beside the tests' folder; skipped without them. */
+#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -18,8 +20,11 @@
 
 #include <cmocka.h>
 
+#include "proxy/log_key.h"
 #include "proxy/log_path.h"
-#include "proxy/log_verify.h"
+#include "proxy/log_rotate.h"
+#include "proxy/log_write.h"
+#include "tests/unit/proxy/log_checks.h"
 #include "proxy/messages.h"
 #include "proxy/record.h"
 #include "sandbox/channel.h"
@@ -31,10 +36,27 @@ struct fixture {
 	struct channel *c;
 	pid_t pid;
 	int log;
+	struct ring_fds ring;
 	struct ring *worker;
-	unsigned ready, drained, states, closed;
+	unsigned ready, drained, states, closed, full, ended;
+	struct msg_recorder_start start;
+	bool signs;
+	int no_file;		/* what LOG_FULL is answered with, instead of a file */
 	struct msg_log_state state;
 };
+
+/* What the launcher does for the supervisor. */
+static void rotate(struct fixture *f)
+{
+	struct msg_log_file msg = { .code = (uint32_t)f->no_file };
+	int fd = -1;
+
+	if (!f->no_file)
+		assert_int_equal(log_rotate(f->path, 0, &fd), OK);
+	assert_int_equal(channel_send(f->c, MSG_LOG_FILE, &msg, &fd, f->no_file ? 0 : 1), OK);
+	if (fd >= 0)
+		close(fd);
+}
 
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
@@ -42,7 +64,12 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 
 	(void)fds;
 	assert_int_equal(n_fds, 0);
-	if (type == MSG_READY) {
+	if (type == MSG_LOG_FULL) {
+		f->full++;
+		rotate(f);
+	} else if (type == MSG_RING_ENDED) {
+		f->ended++;
+	} else if (type == MSG_READY) {
 		f->ready++;
 	} else if (type == MSG_DRAINED) {
 		f->drained++;
@@ -87,29 +114,50 @@ static void start(struct fixture *f)
 {
 	struct channel_peer peer = { .self = ROLE_SUPERVISOR, .other = ROLE_RECORDER, .table = exeat_messages,
 				     .on_message = on_message, .on_closed = on_closed, .arg = f };
-	struct msg_recorder_start msg = { .path = str_of(f->path) };
-	int fd;
+	int fd, fds[2] = { f->log, -1 };
+
+	f->start.path = str_of(f->path);
+	f->ready = 0;
+	if (f->signs)
+		assert_int_equal(log_key_open(f->path, &fds[1]), OK);
 
 	assert_int_equal(spawn_role(f->programs, ROLE_RECORDER, SPAWN_CHILD, &fd, &f->pid), OK);
 	f->c = channel_new(f->base, fd, &peer);
 	assert_non_null(f->c);
-	assert_int_equal(channel_send(f->c, MSG_RECORDER_START, &msg, &f->log, 1), OK);
+	assert_int_equal(channel_send(f->c, MSG_RECORDER_START, &f->start, fds, f->signs ? 2 : 1), OK);
+	if (f->signs)
+		close(fds[1]);
 	wait_until(f, &f->ready, 1);
 	channel_set_phase(f->c, PHASE_RUN);
 }
 
 static void give_ring(struct fixture *f)
 {
-	struct msg_ring msg = { .role = ROLE_WORKER, .sandbox = STR("box"), .policy = STR("digest") };
-	struct ring_fds fds;
-	int v[3];
+	struct msg_ring msg = { .number = 5, .role = ROLE_WORKER, .sandbox = STR("box"),
+				.policy = STR("digest") };
+	int v[3] = { f->ring.memory, f->ring.wake, f->ring.room };
 
-	assert_int_equal(ring_create(&fds), OK);
-	v[0] = fds.memory;
-	v[1] = fds.wake;
-	v[2] = fds.room;
 	assert_int_equal(channel_send(f->c, MSG_RING, &msg, v, 3), OK);
-	assert_int_equal(ring_open_writer(&fds, &f->worker), OK);
+}
+
+static void open_ring(struct fixture *f)
+{
+	struct ring_fds own;
+
+	assert_int_equal(ring_create(&f->ring), OK);
+	own = (struct ring_fds){ dup(f->ring.memory), dup(f->ring.wake), dup(f->ring.room) };
+	assert_int_equal(ring_open_writer(&own, &f->worker), OK);
+}
+
+static void close_ring(struct fixture *f)
+{
+	if (!f->worker)
+		return;
+	ring_close(f->worker);
+	close(f->ring.memory);
+	close(f->ring.wake);
+	close(f->ring.room);
+	f->worker = NULL;
 }
 
 static int setup(void **state)
@@ -122,6 +170,7 @@ static int setup(void **state)
 	snprintf(f->filler, sizeof(f->filler), "%s/filler", f->dir);
 	f->base = event_base_new();
 	f->log = -1;
+	open_ring(f);
 	*state = f;
 	return 0;
 }
@@ -137,18 +186,28 @@ static void stop(struct fixture *f)
 	assert_int_equal(status, 0);
 }
 
+static void empty(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while ((entry = readdir(d)) != NULL)
+		unlinkat(dirfd(d), entry->d_name, 0);
+	closedir(d);
+}
+
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
 	if (f->c)
 		stop(f);
-	ring_close(f->worker);
+	close_ring(f);
 	if (f->log >= 0)
 		close(f->log);
 	umount(f->dir);		/* where a test that failed has left it */
-	unlink(f->path);
-	rmdir(f->dir);
+	empty(f->dir);
+	assert_int_equal(rmdir(f->dir), 0);
 	event_base_free(f->base);
 	free(f);
 	return 0;
@@ -165,12 +224,10 @@ static enum err dns(struct fixture *f)
 
 static void must_have(struct fixture *f, uint64_t lines)
 {
-	struct log_verdict v;
-	int fd = open(f->path, O_RDONLY);
+	struct log_checked c = check_file(f->path, NULL);
 
-	assert_int_equal(log_verify(fd, NULL, &v), OK);
-	assert_int_equal(v.lines, lines);
-	close(fd);
+	assert_int_equal(c.e, OK);
+	assert_int_equal(c.v.lines, lines);
 }
 
 static void drain(struct fixture *f)
@@ -282,6 +339,205 @@ static void a_lock_that_is_never_given_back_refuses(void **state)
 	must_have(f, 1);
 }
 
+/* The name of each record is its number: all of them are there, once, in order. */
+static void must_have_each_once(struct fixture *f, unsigned n, size_t min_files, bool signatures)
+{
+	struct log_question q = { 0 };
+	struct log_files *files;
+	struct log_verdict v;
+	struct log_keys *keys = NULL;
+	char pub[80];
+	unsigned seen = 0;
+	struct str line;
+
+	snprintf(pub, sizeof(pub), "%s.pub", f->path);
+	if (signatures)
+		assert_int_equal(log_keys_open(pub, &keys), OK);
+	q.keys = keys;
+	assert_int_equal(log_files_open(f->path, &q.files), OK);
+	assert_int_equal(log_verify(&q, &v), OK);
+	assert_true(log_files_count(q.files) >= min_files);
+	assert_true(!signatures || v.signatures >= min_files);
+	log_files_close(q.files);
+	log_keys_close(keys);
+	assert_int_equal(log_files_open(f->path, &files), OK);
+	while (log_files_next(files, &line) == OK) {
+		char name[48];
+
+		snprintf(name, sizeof(name), "\"name\":\"%u.test\"", seen);
+		if (memmem(line.p, line.n, "\"kind\":\"dns\"", 12)) {
+			assert_non_null(memmem(line.p, line.n, name, strlen(name)));
+			seen++;
+		}
+	}
+	log_files_close(files);
+	assert_int_equal(seen, n);
+}
+
+/* Waits for room like a worker. */
+static void put_numbered(struct fixture *f, unsigned number)
+{
+	struct record r;
+	char name[16];
+	enum err e;
+
+	snprintf(name, sizeof(name), "%u.test", number);
+	do {
+		record_begin(&r, RECORD_dns);
+		record_str(&r, REC_name, str_of(name));
+		e = record_commit(&r, f->worker);
+		event_base_loop(f->base, e == ERR_FULL ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+	} while (e == ERR_FULL);
+	assert_int_equal(e, OK);
+}
+
+static void pump_until_room(evutil_socket_t fd, short what, void *arg)
+{
+	struct fixture *f = arg;
+
+	(void)fd;
+	(void)what;
+	ring_room_seen(f->worker);
+}
+
+static struct event *watch_room(struct fixture *f)
+{
+	struct event *e = event_new(f->base, ring_room_fd(f->worker), EV_READ | EV_PERSIST, pump_until_room, f);
+
+	assert_int_equal(event_add(e, NULL), 0);
+	return e;
+}
+
+static void a_full_file_is_put_aside_and_nothing_is_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct event *room;
+
+	if (!find_programs(f))
+		skip();
+	f->start.rotate_bytes = 100000;
+	f->signs = true;
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	start(f);
+	give_ring(f);
+	room = watch_room(f);
+	for (unsigned i = 0; i < 30000; i++)
+		put_numbered(f, i);
+	drain(f);
+	wait_until(f, &f->drained, 1);
+	event_free(room);
+	assert_true(f->full >= 2);
+	stop(f);
+	must_have_each_once(f, 30000, f->full, true);
+}
+
+static void a_file_that_cannot_be_put_aside_is_gone_on_with(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!find_programs(f))
+		skip();
+	f->start.rotate_bytes = 1;
+	f->no_file = ENOSPC;
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	start(f);
+	give_ring(f);
+	put_numbered(f, 0);
+	wait_until(f, &f->full, 1);
+	put_numbered(f, 1);
+	drain(f);
+	wait_until(f, &f->drained, 1);
+	/* Not again so soon. */
+	assert_int_equal(f->full, 1);
+	/* The two, "rotated", and why it goes on. */
+	must_have(f, 4);
+	assert_int_equal(f->states, 0);
+}
+
+static void a_file_that_another_has_put_aside_is_followed_by_its_successor(void **state)
+{
+	struct fixture *f = *state;
+	struct log_line line = { .time_us = 1790000000000000, .kind = "rotated" };
+	struct log_file *other;
+	int fd;
+
+	if (!find_programs(f))
+		skip();
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	start(f);
+	give_ring(f);
+	put_numbered(f, 0);
+	drain(f);
+	wait_until(f, &f->drained, 1);
+	assert_int_equal(log_path_open(f->path, &fd), OK);
+	assert_int_equal(log_file_open(fd, &other), OK);
+	assert_int_equal(log_batch_begin(other), OK);
+	assert_int_equal(log_batch_line(other, &line), OK);
+	assert_int_equal(log_batch_end(other), OK);
+	log_file_close(other);
+	put_numbered(f, 1);
+	drain(f);
+	wait_until(f, &f->drained, 2);
+	assert_int_equal(f->full, 1);
+	must_have_each_once(f, 2, 2, false);
+}
+
+static void a_ring_that_has_ended_is_told_when_it_is_written(void **state)
+{
+	struct fixture *f = *state;
+	struct msg_ring_end end = { .number = 5 };
+	struct record r;
+
+	if (!find_programs(f))
+		skip();
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	start(f);
+	for (unsigned i = 1; i <= 50; i++) {
+		give_ring(f);
+		assert_int_equal(dns(f), OK);
+		record_begin(&r, RECORD_request);
+		record_str(&r, REC_phase, STR("begin"));
+		record_u64(&r, REC_exchange, 1);
+		assert_int_equal(record_commit(&r, f->worker), OK);
+		assert_int_equal(channel_send(f->c, MSG_RING_END, &end, NULL, 0), OK);
+		wait_until(f, &f->ended, i);
+		must_have(f, 2 * i);
+		close_ring(f);
+		open_ring(f);
+	}
+}
+
+/* Killed wherever it is; its successor finds the rings as they were left. */
+static void of_a_recorder_that_is_killed_nothing_is_lost_and_nothing_is_there_twice(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n = 0;
+
+	if (!find_programs(f))
+		skip();
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	for (unsigned i = 0; i < 25; i++) {
+		int status;
+
+		start(f);
+		give_ring(f);
+		for (unsigned k = 0; k < 200 + 97 * i && ring_has_room(f->worker, 100); k++)
+			put_numbered(f, n++);
+		kill(f->pid, SIGKILL);
+		channel_free(f->c);
+		f->c = NULL;
+		assert_int_equal(waitpid(f->pid, &status, 0), f->pid);
+		for (unsigned k = 0; k < 50 && ring_has_room(f->worker, 100); k++)
+			put_numbered(f, n++);
+	}
+	start(f);
+	give_ring(f);
+	drain(f);
+	wait_until(f, &f->drained, 1);
+	stop(f);
+	must_have_each_once(f, n, 1, false);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -291,6 +547,11 @@ int main(void)
 		CASE(what_is_in_the_rings_is_written_when_the_supervisor_goes),
 		CASE(a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_room),
 		CASE(a_lock_that_is_never_given_back_refuses),
+		CASE(a_full_file_is_put_aside_and_nothing_is_lost),
+		CASE(a_file_that_cannot_be_put_aside_is_gone_on_with),
+		CASE(a_file_that_another_has_put_aside_is_followed_by_its_successor),
+		CASE(a_ring_that_has_ended_is_told_when_it_is_written),
+		CASE(of_a_recorder_that_is_killed_nothing_is_lost_and_nothing_is_there_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

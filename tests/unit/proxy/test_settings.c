@@ -70,6 +70,22 @@ static void the_least_file_gives_the_defaults(void **state)
 	assert_int_equal(s->max_connections, 1024);
 	assert_int_equal(s->idle_ms, 3600000);
 	assert_int_equal(s->max_headers, 65536);
+	assert_int_equal(s->max_sandboxes, 1000);
+	assert_int_equal(s->max_dials, 256);
+	assert_int_equal(s->max_grants, 5000);
+	assert_int_equal(s->max_queued, 8 << 20);
+	assert_int_equal(s->max_log_bytes, 1 << 20);
+	assert_int_equal(s->max_worker_memory, 256 << 20);
+	assert_int_equal(s->max_memory, 0);
+	assert_int_equal(s->max_processes, 1024);
+	assert_false(s->log_synced);
+	assert_int_equal(s->rotate_bytes, 256 << 20);
+	assert_int_equal(s->rotate_seconds, 7 * 86400);
+	assert_int_equal(s->rotate_keep, 12);
+	assert_true(str_eq(s->control_socket, STR("/run/exeat/control.sock")));
+	assert_int_equal(s->control_group.n, 0);
+	assert_true(str_eq(s->policies_directory, STR("/etc/exeat/policies")));
+	assert_int_equal(s->notice_contact.n, 0);
 	assert_int_equal(s->n_servers + s->n_names + s->n_trust_add + s->n_secrets, 0);
 	settings_free(s);
 }
@@ -83,8 +99,14 @@ static void every_key_is_taken(void **state)
 				  "secrets:\n  token: {file: /etc/token, hosts: [API.test, \"*.x.test\"]}\n"
 				  "  other: {env: OTHER, hosts: [y.test]}\n"
 				  "network: {link_pool: 10.0.0.0/16, synthetic_pool: 198.18.0.0/16}\n"
-				  "log: {path: /var/log/x.jsonl}\n"
-				  "limits: {leases: 10, connections: 20, idle: 1m, headers: 8KiB}\n");
+				  "log: {path: /var/log/x.jsonl, durability: synced, on_log_failure: refuse,\n"
+				  "      rotate: {size: 5GiB, age: 90d, keep: 3}}\n"
+				  "limits: {leases: 10, connections: 20, idle: 1m, headers: 8KiB, sandboxes: 2,\n"
+				  "         dials: 3, grants: 4, queued: 1MiB, log_bytes: 64KiB, worker_memory: 1GiB,\n"
+				  "         memory: 8GiB, processes: 50}\n"
+				  "control: {socket: /run/x.sock, group: wheel}\n"
+				  "policies: {directory: /srv/policies}\n"
+				  "notice: {contact: \"Ask in #egress.\"}\n");
 
 	(void)state;
 	assert_string_equal(said, "");
@@ -108,6 +130,22 @@ static void every_key_is_taken(void **state)
 	assert_int_equal(s->max_connections, 20);
 	assert_int_equal(s->idle_ms, 60000);
 	assert_int_equal(s->max_headers, 8192);
+	assert_true(s->log_synced);
+	assert_true(s->rotate_bytes == 5ull << 30);
+	assert_int_equal(s->rotate_seconds, 90 * 86400);
+	assert_int_equal(s->rotate_keep, 3);
+	assert_int_equal(s->max_sandboxes, 2);
+	assert_int_equal(s->max_dials, 3);
+	assert_int_equal(s->max_grants, 4);
+	assert_int_equal(s->max_queued, 1 << 20);
+	assert_int_equal(s->max_log_bytes, 64 << 10);
+	assert_true(s->max_worker_memory == 1ull << 30);
+	assert_true(s->max_memory == 8ull << 30);
+	assert_int_equal(s->max_processes, 50);
+	assert_true(str_eq(s->control_socket, STR("/run/x.sock")));
+	assert_true(str_eq(s->control_group, STR("wheel")));
+	assert_true(str_eq(s->policies_directory, STR("/srv/policies")));
+	assert_true(str_eq(s->notice_contact, STR("Ask in #egress.")));
 	settings_free(s);
 }
 
@@ -129,7 +167,6 @@ static void errors_are_told_with_their_place(void **state)
 	       "exeat.yaml:2:1: error: unknown key \"limts\" in the settings");
 	assert_non_null(strstr(said, "did you mean \"limits\"?"));
 	refuse("resolver: {}\n", "\"exeat-settings\" is missing");
-	refuse("exeat-settings: 1\ncontrol: {}\n", "this version does not have \"control\"");
 	refuse("exeat-settings: 1\nsecrets: {a: {vault: {}, hosts: [x.test]}}\n",
 	       "this version does not have \"vault\" in a secret");
 	refuse("exeat-settings: 1\nsecrets: {a: {hosts: [x.test]}}\n", "a secret has one source");
@@ -146,7 +183,7 @@ static void lists_are_limited_to_what_messages_carry(void **state)
 	for (int i = 0; i < 9; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "203.0.113.%d%s", i + 1,
 				      i < 8 ? ", " : "]\n");
-	refuse(text, "more than 8 servers");
+	refuse(text, "\"servers\" has more than 8 items");
 }
 
 static void a_file_that_others_can_write_is_refused(void **state)

@@ -1,9 +1,11 @@
+#include "tests/unit/policy/make_policy.h"
 #include "tests/unit/proxy/names_world.h"
 
 #include "proxy/tally.h"
 
 static struct world world;
 static struct tally *tally;
+static struct policy *policy;
 static struct {
 	unsigned calls;
 	uint64_t count, suppressed;
@@ -32,7 +34,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&told, 0, sizeof(told));
 	world_open(&world);
-	tally = tally_new(world.base, on_line, NULL);
+	tally = tally_new(world.base, &policy, on_line, NULL);
 	return tally ? 0 : -1;
 }
 
@@ -118,6 +120,24 @@ static void a_line_that_could_not_be_written_is_dropped_or_told_later(void **sta
 	assert_string_equal(told.id, "y");
 }
 
+static const struct test_rule rules[] = { { .id = "api", .hosts = { LIST("api.test") } } };
+
+static void what_repeats_under_another_policy_is_of_another_kind(void **state)
+{
+	(void)state;
+	policy = MAKE_POLICY(rules);
+	assert_int_equal(note("a", "first"), TALLY_FIRST);
+	assert_int_equal(note("a", "second"), TALLY_COUNTED);
+	policy_free(policy);	/* the line still holds it */
+	policy = MAKE_POLICY(rules);
+	assert_int_equal(note("a", "third"), TALLY_FIRST);
+	tally_flush(tally);
+	assert_int_equal(told.count, 1);
+	assert_string_equal(told.id, "first");
+	policy_free(policy);
+	policy = NULL;
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -128,6 +148,7 @@ int main(void)
 		CASE(what_the_log_does_not_take_is_told_later),
 		CASE(past_the_limit_refusals_are_counted_together),
 		CASE(a_line_that_could_not_be_written_is_dropped_or_told_later),
+		CASE(what_repeats_under_another_policy_is_of_another_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,8 @@ static struct box_spec spec_of(char *const *command)
 
 	snprintf(run_id, sizeof(run_id), "test-%d-%u", (int)getpid(), count++);
 	return (struct box_spec){ .id = run_id, .init = init_path, .command = command, .netns = netns,
-				  .nameserver = 0x64400001, .ca_pem = STR(CA), .stdio = { 0, 1, 2 } };
+				  .nameserver = 0x64400001, .ca_pem = STR(CA), .stdio = { 0, 1, 2 },
+				  .processes = 1024 };
 }
 
 static char isolation[BOX_ISOLATION_MAX];

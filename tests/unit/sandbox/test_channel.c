@@ -407,6 +407,36 @@ static void small_messages_fill_the_queue_by_the_memory_that_they_take(void **st
 	assert_true(queued < CHANNEL_QUEUE_MAX / least);
 }
 
+static void a_limit_of_its_own_holds_for_the_queue(void **state)
+{
+	const size_t limit = 64 << 10;
+	struct fixture *f = *state;
+	unsigned sent = 0;
+
+	channel_set_limit(f->work.c, limit, SIZE_MAX);
+	while (send_text(f->work.c, PLAIN, "x") == OK)
+		sent++;
+	assert_true(sent > 0);
+	assert_true(channel_queued(f->work.c) <= limit);
+	assert_true(channel_queued(f->work.c) > limit - 4096);
+}
+
+static void so_many_messages_may_wait(void **state)
+{
+	struct fixture *f = *state;
+	unsigned waiting = 0;
+	enum err e;
+
+	channel_set_limit(f->work.c, CHANNEL_QUEUE_MAX, 10);
+	while ((e = send_text(f->work.c, PLAIN, "x")) == OK)
+		waiting += channel_queued(f->work.c) != 0;
+	assert_int_equal(e, ERR_FULL);
+	assert_int_equal(waiting, 10);
+	for (unsigned i = 0; i < 100000 && channel_queued(f->work.c); i++)
+		turn(f);
+	assert_int_equal(send_text(f->work.c, PLAIN, "x"), OK);
+}
+
 static void queued_descriptors_have_a_limit_and_are_closed_with_the_channel(void **state)
 {
 	struct fixture *f = *state;
@@ -589,6 +619,8 @@ int main(void)
 		CASE(what_was_sent_before_the_end_still_comes),
 		CASE(a_full_socket_queues_in_order_up_to_the_limit),
 		CASE(small_messages_fill_the_queue_by_the_memory_that_they_take),
+		CASE(a_limit_of_its_own_holds_for_the_queue),
+		CASE(so_many_messages_may_wait),
 		CASE(queued_descriptors_have_a_limit_and_are_closed_with_the_channel),
 		CASE(queued_descriptors_arrive),
 		CASE(a_handler_may_free_the_channel),

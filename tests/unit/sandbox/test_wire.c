@@ -430,6 +430,25 @@ static void refused_packets_are_told_to_their_boxs_log_alone(void **state)
 	}
 }
 
+static void refusals_beyond_the_rate_are_counted_for_their_box_alone(void **state)
+{
+	const unsigned many = 2 * (RULES_LOG_BURST + RULES_LOG_PER_SECOND);
+	struct wire_error why = { "", 0 };
+	uint64_t before = 0, untold = 0, neighbours = 0, neighbours_before = 0;
+	struct wire_box *b = &world.box[0];
+
+	(void)state;
+	assert_int_equal(wire_box_untold(world.gateway, b, &before, &why), OK);
+	assert_int_equal(wire_box_untold(world.gateway, &world.box[1], &neighbours_before, &why), OK);
+	for (unsigned i = 0; i < many; i++)
+		expect(b, (struct act){ SOCK_STREAM, 0, ELSEWHERE, 4444 }, ECONNREFUSED);
+	assert_int_equal(wire_box_untold(world.gateway, b, &untold, &why), OK);
+	assert_int_equal(wire_box_untold(world.gateway, &world.box[1], &neighbours, &why), OK);
+	assert_in_range(untold - before, 1, many);
+	assert_int_equal(neighbours, neighbours_before);
+	drain(b->nflog);
+}
+
 static void open_connection_outlives_its_admission(void **state)
 {
 	struct rules_pair pair = { SYNTHETIC + 5, 443 };
@@ -609,6 +628,7 @@ int main(void)
 		cmocka_unit_test(dns_query_to_any_address_arrives_and_is_answered_as_from_there),
 		cmocka_unit_test(dns_over_tcp_to_any_address_arrives),
 		cmocka_unit_test(refused_packets_are_told_to_their_boxs_log_alone),
+		cmocka_unit_test(refusals_beyond_the_rate_are_counted_for_their_box_alone),
 		cmocka_unit_test(forged_source_is_dropped_and_its_owner_hears_nothing),
 		cmocka_unit_test(open_connection_outlives_its_admission),
 		cmocka_unit_test(number_used_again_inherits_no_admission),

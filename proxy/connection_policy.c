@@ -1,0 +1,74 @@
+/* Theory of operation
+ *
+ * A new policy judges each connection again, with all that is known of it. What was allowed and is
+ * no more ends now: before there is HTTP by an alert (or a reset inside the handshake), between
+ * requests by a clean end, since nothing is cut off; a request that has begun is
+ * exchange_policy.c's. One that is still coming in is waited for, and refused in words.
+ *
+ * Whoever is past being judged (the last bytes go out, only the record is missing) keeps the policy
+ * that it was judged by: its record says so.
+ */
+#include <stdio.h>
+
+#include "proxy/audit.h"
+#include "proxy/connection.h"
+
+static bool is_judged(enum connection_state state)
+{
+	return state == CS_HELLO || state == CS_LEAF || state == CS_HANDSHAKE || state == CS_HTTP;
+}
+
+/* Is the connection as such denied? Its requests may be, all the same. */
+static bool decide_again(struct connection *c)
+{
+	struct facts f = connection_facts(c);
+	bool denied;
+
+	if (!c->decided)
+		return false;
+	denied = c->decision.verdict == VERDICT_DENY;
+	c->decision = policy_decide(c->policy, &f);
+	if (c->decision.verdict != VERDICT_DENY)
+		c->outlawed = false;
+	else if (!denied)
+		c->outlawed = true;
+	return c->decision.verdict == VERDICT_DENY && !c->refusal_address;
+}
+
+/* The connection to the origin that waits for another request: its address counts, too. */
+static void judge_kept(struct connection *c)
+{
+	struct facts f = connection_facts(c);
+
+	if (!c->kept)
+		return;
+	f.addr = c->kept->addr;
+	if (policy_decide(c->policy, &f).verdict != VERDICT_DENY)
+		return;
+	upstream_free(c->kept);
+	c->kept = NULL;
+}
+
+static void end_idle(struct connection *c)
+{
+	snprintf(c->ended, sizeof(c->ended), "%s", AUDIT_OUTLAWED);
+	connection_step(c, CE_LAST);
+}
+
+void connection_new_policy(struct connection *c)
+{
+	bool denied;
+
+	if (!is_judged(c->state))
+		return;
+	policy_free(c->policy);
+	c->policy = policy_hold(c->w->policy);
+	denied = decide_again(c);
+	judge_kept(c);
+	if (c->x)
+		exchange_new_policy(c->x);
+	else if (denied && c->state == CS_HTTP && !h1_box_begun(&c->box))
+		end_idle(c);
+	else if (denied && (c->state == CS_LEAF || c->state == CS_HANDSHAKE))
+		connection_refuse(c, REFUSAL_policy, AUDIT_OUTLAWED);
+}
