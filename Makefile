@@ -54,7 +54,7 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
                       proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
                       proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
-                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
+                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c proxy/machine.c proxy/aftermath.c \
                       proxy/show.c proxy/verbs.c proxy/cmd_status.c proxy/cmd_sandbox.c \
                       proxy/cmd_request.c proxy/cmd_reload.c proxy/runtime_exec.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \

@@ -105,7 +105,8 @@ static void prepare(struct sandbox *s, struct grant *g, struct credential_edit *
 	struct second *second = this_second(s);
 
 	if (second->grants >= s->broker->max_grants) {
-		withdraw(g, "too many grants in one second");
+		g->status = GRANT_QUOTA;
+		g->why = "too many grants in one second";
 		return;
 	}
 	if (credential_edit(&g->credential, g->value, edit) != OK) {

@@ -410,6 +410,8 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 		free(c);
 		return NULL;
 	}
+	/* One that has asked and gone is not worth its origin's answer. */
+	stream_watch(c->stream);
 	return c;
 }
 

@@ -318,6 +318,8 @@ static enum refusal_reason grant_refusal(enum grant_status status)
 	switch (status) {
 	case GRANT_UNAVAILABLE:
 		return REFUSAL_credential_unavailable;
+	case GRANT_QUOTA:
+		return REFUSAL_too_many_grants;
 	case GRANT_PLAINTEXT:
 		return REFUSAL_credential_plaintext;
 	case GRANT_NO_TICKET:
@@ -681,6 +683,7 @@ struct exchange *exchange_new(const struct exchange_env *env)
 		return NULL;
 	x->env = env;
 	x->policy = policy_hold(env->w->policy);
+	x->policies = env->w->policies;
 	buf_init(&x->method, HTTP1_LINE_MAX);
 	buf_init(&x->target, HTTP1_LINE_MAX);
 	buf_init(&x->path, HTTP1_LINE_MAX);

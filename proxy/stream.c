@@ -43,14 +43,14 @@
 struct stream {
 	int fd;
 	SSL *ssl;
-	struct event *readable, *writable;
+	struct event *readable, *writable, *gone;
 	stream_wake_fn *wake;
 	void *arg;
 	struct buf in, out;
 	size_t in_taken, out_sent;
 	size_t in_used, out_used;	/* how far the buffers were ever filled: what is to be wiped */
 	size_t last_pass;		/* bytes that the last pass read */
-	bool handshaking, want, ended, clean, full, held, finish, finished, aborted;
+	bool handshaking, want, ended, clean, full, held, finish, finished, aborted, watched;
 	bool left;		/* reading was left off before its end */
 	bool reads, writes;	/* the events are set */
 	short need;		/* what a handshake waits for */
@@ -276,6 +276,21 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	s->wake(s->arg);
 }
 
+/* The other end is done sending: the next thing to hear of it is that it is gone. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *s = arg;
+	int error = 0;
+	socklen_t n = sizeof(error);
+
+	(void)what;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error == 0)
+		return;
+	s->unsent = true;	/* what it sent before is whole */
+	fail(s, STREAM_RESET, strerror(error));
+	s->wake(s->arg);
+}
+
 void stream_poll(struct stream *s)
 {
 	if (can_read(s))
@@ -369,7 +384,7 @@ static void set_interest(struct event *e, bool *is, bool on)
 
 void stream_settle(struct stream *s)
 {
-	bool dead, reads, writes, tell = false;
+	bool dead, reads, writes, listens, tell = false;
 
 	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
 		flush(s);
@@ -384,8 +399,15 @@ void stream_settle(struct stream *s)
 	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
 	writes = s->handshaking ? s->need == EV_WRITE
 				: (stream_queued(s) > 0 && !s->held) || s->write_to_read;
+	/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by
+	 * nothing else at the same time (libevent wants a descriptor's events of one kind). */
+	listens = s->watched && !dead && !s->handshaking && s->ended && !writes;
+	if (!listens)
+		event_del(s->gone);
 	set_interest(s->readable, &s->reads, !dead && reads);
 	set_interest(s->writable, &s->writes, !dead && writes);
+	if (listens)
+		event_add(s->gone, NULL);
 	if (!dead && !s->handshaking && reads && s->ssl && s->left && SSL_has_pending(s->ssl))
 		event_active(s->readable, EV_READ, 0);
 	if (s->full && stream_queued(s) <= STREAM_LOW) {
@@ -461,6 +483,11 @@ void stream_want(struct stream *s, bool more)
 	s->want = more;
 }
 
+void stream_watch(struct stream *s)
+{
+	s->watched = true;
+}
+
 bool stream_ended(const struct stream *s, bool *clean)
 {
 	*clean = s->clean && (s->trouble == STREAM_FINE || s->unsent);
@@ -528,7 +555,8 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	s->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_event, s);
 	s->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_event, s);
-	if (!s->readable || !s->writable) {
+	s->gone = event_new(base, fd, EV_READ | EV_ET | EV_PERSIST, on_gone, s);
+	if (!s->readable || !s->writable || !s->gone) {
 		stream_free(s);
 		return NULL;
 	}
@@ -543,6 +571,8 @@ void stream_free(struct stream *s)
 		event_free(s->readable);
 	if (s->writable)
 		event_free(s->writable);
+	if (s->gone)
+		event_free(s->gone);
 	SSL_free(s->ssl);
 	close(s->fd);
 	buf_wipe(&s->in);

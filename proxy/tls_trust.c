@@ -42,37 +42,49 @@ struct tls_trust {
 	struct known_leaf *leaves;
 };
 
-/* What is offered to origins and taken from boxes. */
-static const unsigned char alpn_http1[] = "\x08http/1.1";
-#define ALPN_HTTP1_N (sizeof(alpn_http1) - 1)
+/* Names of protocols (RFC 7301 3.1), each behind its length: what is spoken here, the best first.
+ * To an origin the first alone is offered; a box may know no other than the second. */
+static const struct str spoken[] = { { "\x08http/1.1", 9 }, { "\x08http/1.0", 9 } };
+
+static bool offers(struct str offered, struct str name)
+{
+	while (offered.n) {
+		size_t n = (size_t)(unsigned char)offered.p[0] + 1;
+
+		if (n > offered.n)
+			return false;
+		if (str_eq(str_n(offered.p, n), name))
+			return true;
+		offered = str_from(offered, n);
+	}
+	return false;
+}
+
+/* The best of what is offered; NULL where nothing of it is spoken. */
+static const struct str *best_of(struct str offered)
+{
+	for (size_t i = 0; i < sizeof(spoken) / sizeof(spoken[0]); i++)
+		if (offers(offered, spoken[i]))
+			return &spoken[i];
+	return NULL;
+}
 
 bool tls_trust_speaks(struct str alpn)
 {
-	struct str mine = str_n((const char *)alpn_http1, ALPN_HTTP1_N);
-
-	if (alpn.n == 0)
-		return true;
-	while (alpn.n) {
-		size_t n = (size_t)(unsigned char)alpn.p[0] + 1;
-
-		if (n > alpn.n)
-			return false;
-		if (str_eq(str_n(alpn.p, n), mine))
-			return true;
-		alpn = str_from(alpn, n);
-	}
-	return false;
+	return alpn.n == 0 || best_of(alpn);
 }
 
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n,
 		       const unsigned char *in, unsigned int in_n, void *arg)
 {
+	const struct str *best = best_of(str_n((const char *)in, in_n));
+
 	(void)ssl;
 	(void)arg;
-	if (!tls_trust_speaks(str_n((const char *)in, in_n)))
+	if (!best)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
-	*out = alpn_http1 + 1;
-	*out_n = ALPN_HTTP1_N - 1;
+	*out = (const unsigned char *)best->p + 1;
+	*out_n = (unsigned char)(best->n - 1);
 	return SSL_TLSEXT_ERR_OK;
 }
 
@@ -218,7 +230,8 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	*why = "the TLS library does not work";
 	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, NULL);
-	if (SSL_CTX_set_alpn_protos(t->client, alpn_http1, ALPN_HTTP1_N) != 0 ||
+	if (SSL_CTX_set_alpn_protos(t->client, (const unsigned char *)spoken[0].p,
+				    (unsigned)spoken[0].n) != 0 ||
 	    !use_everything_once(t))
 		goto fail;
 	return t;

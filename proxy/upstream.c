@@ -17,7 +17,7 @@ static const enum refusal_reason dial_reasons[] = {
 	FAIL_ROW(NO_NAME, dns_failed),
 	FAIL_ROW(PROHIBITED, destination_prohibited),
 	FAIL_ROW(DENIED, policy),
-	FAIL_ROW(QUOTA, internal),
+	FAIL_ROW(QUOTA, too_many_dials),
 	FAIL_ROW(FAILED, internal),
 };
 #define DIAL_STATUSES (sizeof(dial_reasons) / sizeof(dial_reasons[0]))
