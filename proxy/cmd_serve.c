@@ -7,96 +7,120 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/control_api.h"
 #include "proxy/log_path.h"
+#include "proxy/machine.h"
 #include "proxy/serve.h"
 #include "proxy/usage.h"
+#include "sandbox/notify.h"
+
+#define SETTINGS_FILE "/etc/exeat/exeat.yaml"
+#define LOG_FILE "/var/log/exeat/audit.jsonl"
 
 static const char usage_text[] =
-	"usage: exeat serve [--settings FILE] [--log FILE] [--socket PATH] [--group NAME] [--policies DIR]\n"
+	"usage: exeat serve [--settings FILE]\n"
 	"\n"
-	"Runs sandboxes that are started over the control socket. Root only.\n";
-
-struct options {
-	const char *settings, *log, *socket, *group, *policies;
-};
+	"Runs an appliance: boxes that are started over its control socket (exeat sandbox), until it is\n"
+	"told to end (SIGTERM, SIGINT). SIGHUP has the policies read again. Root only.\n"
+	"\n"
+	"  --settings FILE    this machine's settings; if not given, " SETTINGS_FILE ", else\n"
+	"                     the defaults. exeat settings show says what is in force\n"
+	"\n"
+	"Without log.path the audit log is " LOG_FILE ".\n";
 
 static char command_name[] = "exeat serve";
 
-static const char **slot(struct options *o, int c)
+/* False: the command ends here, with *status. */
+static bool parse(int argc, char **argv, const char **settings, int *status)
 {
-	switch (c) {
-	case 's': return &o->settings;
-	case 'l': return &o->log;
-	case 'c': return &o->socket;
-	case 'g': return &o->group;
-	case 'p': return &o->policies;
-	default:  return NULL;
-	}
-}
-
-static bool parse(int argc, char **argv, struct options *o, int *status)
-{
-	static const struct option options[] = {
-		{ "settings", required_argument, NULL, 's' }, { "log", required_argument, NULL, 'l' },
-		{ "socket", required_argument, NULL, 'c' },   { "group", required_argument, NULL, 'g' },
-		{ "policies", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' }, { 0 },
-	};
+	static const struct option options[] = { { "settings", required_argument, NULL, 's' },
+						 { "help", no_argument, NULL, 'h' },
+						 { 0 } };
 	int c;
 
 	argv[0] = command_name;
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		const char **to = slot(o, c);
-
-		if (!to) {
+		if (c != 's') {
 			*status = c == 'h' ? usage_show(usage_text) : usage_wrong(command_name, NULL);
 			return false;
 		}
-		*to = optarg;
+		*settings = optarg;
 	}
 	*status = optind < argc ? usage_wrong(command_name, "it takes no argument") : 0;
-	return *status == 0;
+	return optind == argc;
 }
 
-static bool find_group(const char *name, gid_t *gid)
+/* An empty name: root alone. */
+static bool find_group(struct str name, gid_t *gid)
 {
-	struct group *g = name ? getgrnam(name) : NULL;
+	char text[256];
+	struct group *g;
 
-	*gid = g ? g->gr_gid : (gid_t)-1;
-	if (!name || g)
+	*gid = (gid_t)-1;
+	if (name.n == 0)
 		return true;
-	fprintf(stderr, "exeat serve: there is no group \"%s\"\n", name);
+	snprintf(text, sizeof(text), "%.*s", STR_ARG(name));
+	g = getgrnam(text);
+	if (g)
+		*gid = g->gr_gid;
+	else
+		fprintf(stderr, "exeat serve: control.group: there is no group \"%s\": groupadd --system %s\n",
+			text, text);
+	return g != NULL;
+}
+
+static bool open_log(const char *path, int *fd)
+{
+	if (log_path_open(path, fd) == OK)
+		return true;
+	fprintf(stderr, "exeat serve: the audit log %s: %s; nothing is run without one\n", path,
+		strerror(errno));
 	return false;
+}
+
+/* Of a text of the settings, or what stands for it where there is none. */
+static void put_path(char to[PATH_MAX], struct str from, const char *otherwise)
+{
+	snprintf(to, PATH_MAX, "%.*s", STR_ARG(from.n ? from : str_of(otherwise)));
+}
+
+static int serve(const struct settings *settings)
+{
+	char log[PATH_MAX], socket[PATH_MAX], policies[PATH_MAX];
+	struct serve_spec spec = { .settings = settings, .log_path = log, .log = -1,
+				   .socket = socket, .policies = policies };
+	bool ok;
+
+	put_path(log, settings->log_path, LOG_FILE);
+	put_path(socket, settings->control_socket, "");
+	put_path(policies, settings->policies_directory, "");
+	if (!find_group(settings->control_group, &spec.group) || !open_log(log, &spec.log))
+		return EXIT_FAILURE;
+	spec.watchdog_ms = notify_watchdog_ms();
+	spec.notify = notify_open();
+	ok = serve_run(&spec);
+	close(spec.log);
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int cmd_serve(int argc, char **argv)
 {
-	struct options o = { .socket = CONTROL_SOCKET, .policies = "/etc/exeat/policies",
-			     .log = "/var/log/exeat/audit.jsonl" };
-	struct serve_spec spec = { .log = -1 };
+	const char *file = NULL;
 	struct settings *settings;
 	int status;
 
-	if (!parse(argc, argv, &o, &status))
+	if (!parse(argc, argv, &file, &status))
 		return status;
-	if (geteuid() != 0) {
-		fprintf(stderr, "exeat serve: must be root: start it with sudo\n");
+	if (!machine_ok(command_name))
 		return EXIT_FAILURE;
-	}
-	settings = settings_load(o.settings);
-	if (!settings || !find_group(o.group, &spec.group))
+	if (!file && access(SETTINGS_FILE, F_OK) == 0)
+		file = SETTINGS_FILE;
+	settings = settings_load(file ? file : "");
+	if (!settings)
 		return EXIT_FAILURE;
-	spec.settings = settings;
-	spec.log_path = o.log;
-	spec.socket = o.socket;
-	spec.policies = o.policies;
-	if (log_path_open(o.log, &spec.log) != OK)
-		fprintf(stderr, "exeat serve: the audit log %s: %s\n", o.log, strerror(errno));
-	status = spec.log >= 0 && serve_run(&spec) ? EXIT_SUCCESS : EXIT_FAILURE;
-	if (spec.log >= 0)
-		close(spec.log);
+	status = serve(settings);
 	settings_free(settings);
 	return status;
 }

@@ -37,6 +37,10 @@ static void put_verdict(struct record *r, const struct connection *c)
 	} else if (c->refused) {
 		record_str(r, REC_verdict, STR("deny"));
 		record_str(r, REC_reason, str_of(c->ended));
+	} else if (c->refusal_address) {
+		/* Of plain HTTP: which name was meant, each request says. */
+		record_str(r, REC_verdict, STR("deny"));
+		record_str(r, REC_reason, STR("the address of refused names"));
 	}
 	if (c->refused || hopeless(c))
 		record_str(r, REC_refusal, str_of(c->refusal.id));
@@ -90,8 +94,8 @@ static void list_refusal(const struct connection *c)
 	if (!c->refused)
 		return;
 	if (c->refusal.reason == REFUSAL_policy && c->decided) {
-		note.rule = policy_rule(c->w->policy, c->decision.rule).id;
-		note.reason = policy_rule(c->w->policy, c->decision.rule).reason;
+		note.rule = policy_rule(c->policy, c->decision.rule).id;
+		note.reason = policy_rule(c->policy, c->decision.rule).reason;
 	}
 	refusal_list_note(c->w->refusals, &note);
 }
