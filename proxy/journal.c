@@ -76,6 +76,7 @@ struct journal {
 	bool refusing, lingers;
 	uint64_t torn;		/* bytes cut off, not told yet */
 	char note[NOTE_MAX];
+	bool sync_failed;
 	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
 	bool has_written;
 	uint64_t since_checkpoint, checkpoint_due;
@@ -715,13 +716,15 @@ static enum err bring_to_disk(struct journal *j)
 	if (log_sync(j->log) != OK) {
 		int code = errno;
 
-		journal_note(j, "the disk did not take what was written: lines before this one may be lost "
-				"when the machine stops");
+		if (!j->sync_failed)	/* once, not at each try */
+			journal_note(j, "the disk did not take what was written: lines before this one may be "
+					"lost when the machine stops");
+		j->sync_failed = true;
 		journal_refuse(j);
 		errno = code;
 		return ERR_SYSTEM;
 	}
-	j->unsynced = false;
+	j->unsynced = j->sync_failed = false;
 	for (size_t i = 0; i < j->n; i++)
 		if (j->sources[i])
 			ring_set_synced(j->sources[i]->ring);
