@@ -106,7 +106,7 @@ def a_disk_that_fills_up_under_load_keeps_the_end_of_what_was_begun(bed):
     try:
         run = bed.start(LOAD, POLICY, options=["--log", str(small / "log.jsonl")])
         run.log_path = str(small / "log.jsonl")
-        b.wait_until("the load", lambda: len(bed.origin.requests) > 60)
+        b.wait_until("the load", lambda: len(bed.origin.requests) > 60, 90)
         for _ in range(3):
             _fill(small / "ballast")
             b.wait_until("traffic to stop", lambda: _stalled(bed))
