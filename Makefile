@@ -6,11 +6,11 @@ Q      := $(if $(V),,@)
 SAY     = $(if $(V),,@echo "  $(1)")
 
 CF.debug   := -O0 -g3
-CF.release := -O2 -g -D_FORTIFY_SOURCE=2 -fPIE
+CF.release := -O2 -g -flto=auto -D_FORTIFY_SOURCE=2 -fPIE
 CF.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CF.ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 CF.cov     := -O0 -g --coverage
-LF.release := -pie -Wl,-z,relro,-z,now
+LF.release := -flto=auto -pie -Wl,-z,relro,-z,now
 LF.asan    := -fsanitize=address,undefined
 LF.ubsan   := -fsanitize=undefined
 LF.cov     := --coverage
@@ -53,10 +53,11 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
                       proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
-                      proxy/control_listen.c proxy/control_api.c proxy/control_client.c proxy/show.c \
-                      proxy/verbs.c proxy/cmd_status.c proxy/cmd_sandbox.c proxy/cmd_request.c \
-                      proxy/cmd_reload.c proxy/box_exec.c sandbox/enter.c proxy/serve_api.c \
-                      proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c
+                      proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
+                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
+                      proxy/machine.c proxy/aftermath.c \
+                      proxy/show.c proxy/verbs.c proxy/cmd_status.c proxy/cmd_sandbox.c \
+                      proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c sandbox/enter.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \

@@ -275,6 +275,7 @@ void tell_lost(const struct part *p, const char *what_now);
 
 struct appliance {
 	const struct settings *settings;
+	struct str found;		/* what the one before has left, for the record */
 	const char *log_path;
 	int log;			/* the caller's */
 	int log_key, log_next;		/* its key; the file that it was rotated to, or -1 */
@@ -302,8 +303,12 @@ struct appliance {
 	const char *fatal;		/* why */
 	/* Called once for each sandbox, when it runs (may be NULL), and when it has ended. */
 	void (*on_sandbox_start)(struct appliance *a, struct sandbox *s);
+	/* All has ended, and the loop's base goes next. May be NULL. */
+	void (*on_end)(struct appliance *a);
 	void (*on_sandbox_end)(struct appliance *a, struct sandbox *s);
-	void (*on_signal)(struct appliance *a, int sig);
+	/* @typed: it comes from a terminal, which has sent it to its whole foreground group. */
+	void (*on_signal)(struct appliance *a, int sig, bool typed);
+	void (*on_tick)(struct appliance *a);	/* every TICK_MS; may be NULL */
 	void *user;
 };
 

@@ -23,6 +23,7 @@
 #include "sandbox/channel.h"
 
 #include <event2/event.h>
+#include <event2/event_struct.h>
 #include <stdlib.h>
 
 #define ASK_RESOLVE_MS 15000
@@ -66,7 +67,7 @@ struct ask {
 
 	union ask_fn fn;
 	void *arg;
-	struct event *timer;
+	struct event timer;
 };
 
 struct slot {
@@ -150,8 +151,7 @@ static void set_state(struct ask *ask, enum ask_state state)
 
 static void release(struct ask *ask)
 {
-	if (ask->timer)
-		event_free(ask->timer);
+	event_del(&ask->timer);
 	buf_wipe(&ask->text);
 	free(ask);
 }
@@ -172,7 +172,7 @@ static void set_timer(struct ask *ask, unsigned ms)
 {
 	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
-	event_add(ask->timer, &tv);
+	event_add(&ask->timer, &tv);
 }
 
 static void forget(struct ask *ask)
@@ -286,8 +286,8 @@ static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn
 	ask->full = t->open >= ASKS_MAX;
 	ask->state = ASK_FAILED;
 	buf_init(&ask->text, MESSAGE_MAX);
-	ask->timer = event_new(w->base, -1, 0, on_timer, ask);
-	if (!ask->timer || !enter(t, ask)) {
+	event_assign(&ask->timer, w->base, -1, 0, on_timer, ask);
+	if (!enter(t, ask)) {
 		release(ask);
 		return NULL;
 	}

@@ -105,7 +105,8 @@ static void prepare(struct sandbox *s, struct grant *g, struct credential_edit *
 	struct second *second = this_second(s);
 
 	if (second->grants >= s->broker->max_grants) {
-		withdraw(g, "too many grants in one second");
+		g->status = GRANT_QUOTA;
+		g->why = "too many grants in one second";
 		return;
 	}
 	if (credential_edit(&g->credential, g->value, edit) != OK) {
@@ -146,7 +147,7 @@ void broker_on_grant(struct sandbox *s, const struct msg_grant *m)
 	struct grant_ground ground;
 	struct grant g;
 
-	if (!broker_hear_dialer(s))
+	if (!tickets_find(s->tickets, m->ticket) && !broker_hear_dialer(s))
 		return;
 	ground = (struct grant_ground){ s->policy, s->tickets, s->broker->secrets };
 	grant_decide(&ground, m, &g);

@@ -13,7 +13,7 @@
  *             then closed, which is what its worker sees. broker_policy(): the policy in force
  *             stays. broker_peer(), broker_policy(): ERR_NOTFOUND where there is no such sandbox.
  * Limits      SANDBOXES_MAX; for each TICKETS_MAX, LEAVES_MAX, and what broker_limit() says:
- *             grants a second (then UNAVAILABLE), bytes that wait for a worker that does not read
+ *             grants a second (then QUOTA), bytes that wait for a worker that does not read
  *             (then its sandbox is given up); REFUSALS_PER_SECOND records (then counted).
  * Tests       tests/unit/proxy/test_broker_service.c, test_broker_successors.c
  */

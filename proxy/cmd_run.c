@@ -8,17 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cap-ng.h>
-
 #include "proxy/log_path.h"
+#include "proxy/machine.h"
 #include "proxy/messages.h"
 #include "proxy/reader_client.h"
 #include "proxy/run.h"
 #include "proxy/run_folders.h"
 #include "proxy/settings.h"
 #include "proxy/usage.h"
-#include "sandbox/box.h"
-#include "sandbox/spawn.h"
 
 static const char usage_text[] =
 	"usage: exeat run --policy FILE [--settings FILE] [--log FILE] [--name NAME]\n"
@@ -98,69 +95,6 @@ static bool name_ok(const char *name)
 
 	return n >= 1 && n <= 64 &&
 	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
-}
-
-/* Whoever starts us may have kept some back, a container's runtime mostly. */
-static bool capabilities_ok(void)
-{
-	static const struct {
-		unsigned number;
-		const char *name;
-	} needed[] = {
-#define X(cap) { cap, #cap }
-		X(CAP_NET_ADMIN), X(CAP_SYS_ADMIN), X(CAP_NET_BIND_SERVICE), X(CAP_SETUID), X(CAP_SETGID),
-		X(CAP_SETPCAP), X(CAP_CHOWN), X(CAP_DAC_OVERRIDE), X(CAP_KILL),
-#undef X
-	};
-	bool ok = true;
-
-	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
-		if (capng_have_capability(CAPNG_EFFECTIVE, needed[i].number))
-			continue;
-		fprintf(stderr, "%s%s", ok ? "exeat run: missing: " : ", ", needed[i].name);
-		ok = false;
-	}
-	if (!ok)
-		fprintf(stderr, "; give that to this container, or start exeat outside of it\n");
-	return ok;
-}
-
-/* Roles and box have user numbers of their own, far up. */
-static bool has_all_users(void)
-{
-	FILE *f = fopen("/proc/self/uid_map", "re");
-	unsigned inside = 1, outside, n = 0;
-	bool all = f && fscanf(f, "%u %u %u", &inside, &outside, &n) == 3 && inside == 0 && n == UINT_MAX;
-
-	if (f)
-		fclose(f);
-	return all;
-}
-
-static bool machine_ok(void)
-{
-	char programs[PATH_MAX];
-
-	if (geteuid() != 0) {
-		fprintf(stderr, "exeat run: must be root: start it with sudo\n");
-		return false;
-	}
-	if (!capabilities_ok())
-		return false;
-	if (!has_all_users()) {
-		fprintf(stderr, "exeat run: root of a user namespace is not enough: start exeat outside of it\n");
-		return false;
-	}
-	if (spawn_find_programs(programs, sizeof(programs)) != OK) {
-		fprintf(stderr, "exeat run: exeat's other programs are neither beside it nor in ../libexec/exeat of "
-				"it: make install puts all in place\n");
-		return false;
-	}
-	if (!box_runtime()) {
-		fprintf(stderr, "exeat run: no container runtime: install one: apt-get install runc\n");
-		return false;
-	}
-	return true;
 }
 
 static bool folder_ok(const char *option, const char *path)
@@ -252,7 +186,7 @@ int cmd_run(int argc, char **argv)
 	if (o.name && !name_ok(o.name))
 		return usage_wrong(command_name, "--name \"%s\": a name is 1 to 64 letters, digits, '.', '_' "
 				   "and '-'", o.name);
-	if (!machine_ok() || !folder_ok("--rootfs", o.rootfs) || !folder_ok("--workspace", o.workspace))
+	if (!machine_ok(command_name) || !folder_ok("--rootfs", o.rootfs) || !folder_ok("--workspace", o.workspace))
 		return RUN_FAILED;
 	settings = settings_load(o.settings);
 	if (!settings)

@@ -184,7 +184,7 @@ static void note_upstream(struct connection *c)
 	if (!up || !up->addr.family)
 		return;
 	c->dialled = up->addr;
-	snprintf(c->cert, sizeof(c->cert), "%s", up->cert);
+	memcpy(c->cert, up->cert, sizeof(c->cert));
 }
 
 static void end_exchange(struct connection *c, bool clean)
@@ -410,6 +410,8 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 		free(c);
 		return NULL;
 	}
+	/* One that has asked and gone is not worth its origin's answer. */
+	stream_watch(c->stream);
 	return c;
 }
 

@@ -37,6 +37,10 @@ static void put_verdict(struct record *r, const struct connection *c)
 	} else if (c->refused) {
 		record_str(r, REC_verdict, STR("deny"));
 		record_str(r, REC_reason, str_of(c->ended));
+	} else if (c->refusal_address) {
+		/* Of plain HTTP: which name was meant, each request says. */
+		record_str(r, REC_verdict, STR("deny"));
+		record_str(r, REC_reason, STR("the address of refused names"));
 	}
 	if (c->refused || hopeless(c))
 		record_str(r, REC_refusal, str_of(c->refusal.id));

@@ -71,7 +71,7 @@ struct journal {
 	struct source *sources[JOURNAL_RINGS_MAX];	/* NULL: free */
 	size_t n;		/* behind the last one in use */
 	size_t first;		/* whose turn is first in the next batch */
-	bool refusing;
+	bool refusing, lingers;
 	uint64_t torn;		/* bytes cut off, not told yet */
 	char note[NOTE_MAX];
 	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
@@ -81,6 +81,7 @@ struct journal {
 	bool recalls;
 	struct {		/* the batch that is being made */
 		uint64_t lines, records, since_checkpoint;
+		bool found;	/* something in a ring */
 		bool checkpoint, rotated, note, torn;
 	} batch;
 };
@@ -164,6 +165,7 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 	snprintf(s->sandbox, sizeof(s->sandbox), "%.*s", STR_ARG(writer->sandbox));
 	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(writer->policy));
 	ring_set_refusing(ring, j->refusing);
+	ring_linger(ring, j->lingers);
 	j->sources[*number] = s;
 	if (*number == j->n)
 		j->n++;
@@ -500,6 +502,7 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, e
 		stop_reading(s, "it wrote a record that it may not write: it is not read any more");
 	if (e || s->fault)
 		return ERR_AGAIN;
+	j->batch.found = true;
 	if (head.ends && head.has_exchange)
 		end_seen(s, head.exchange);
 	e = is_written(j, s, &written);
@@ -768,6 +771,19 @@ enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want wan
 	if (!e)
 		go_on(j);
 	return e;
+}
+
+bool journal_idle(const struct journal *j)
+{
+	return !j->batch.found;
+}
+
+void journal_linger(struct journal *j, bool linger)
+{
+	j->lingers = linger && !j->config.synced;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			ring_linger(j->sources[i]->ring, j->lingers);
 }
 
 bool journal_has_written(const struct journal *j)

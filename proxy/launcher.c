@@ -60,8 +60,10 @@ static enum err start_launcher(const struct launcher_job *job, bool sibling, int
 	if (channel_pair(ends) != OK)
 		return ERR_SYSTEM;
 	*pid = sibling ? spawn_fork_sibling() : fork();
-	if (*pid == 0)
+	if (*pid == 0) {
+		close(ends[0]);		/* with it, the channel's end would not be heard of */
 		run(job, ends[1], parent);
+	}
 	close(ends[1]);
 	if (*pid > 0)
 		*fd = ends[0];

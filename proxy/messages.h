@@ -408,6 +408,7 @@ enum grant_status {
 	GRANT_NO_TICKET,	/* no such live connection */
 	GRANT_UNAVAILABLE,	/* the secret has no usable value */
 	GRANT_PLAINTEXT,	/* not over plain HTTP */
+	GRANT_QUOTA,		/* more in one second than the sandbox may have */
 };
 
 struct msg_grant {

@@ -120,7 +120,8 @@
 	X(url,           STR,  4096) /* asked for */                                              \
 	X(note,          STR,  512)  /* the operator's */                                         \
 	X(peer_uid,      U64,  0)    /* who asked, over the control socket */                     \
-	X(peer_pid,      U64,  0)
+	X(peer_pid,      U64,  0)                                                                 \
+	X(found,         STR,  512)  /* start: what the one before has left */
 
 enum record_kind {
 #define X(name, by) RECORD_##name,

@@ -45,6 +45,8 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(answer_undecodable,       502, "http_response_content_coding", 0, NEVER, "The answer came in a coding that cannot be searched for the credential") \
 	X(log_unavailable,          503, "proxy_internal_error",      80, LATER, "The audit log cannot be written") \
 	X(too_many_connections,     503, "connection_limit_reached",  80, LATER, "Too many connections from this sandbox") \
+	X(too_many_dials,           503, "connection_limit_reached",   0, LATER, "Too many connections to origins are under way for this sandbox") \
+	X(too_many_grants,          429, "http_request_denied",        0, LATER, "More requests with a credential than this sandbox may send in a second") \
 	X(internal,                 503, "proxy_internal_error",      80, LATER, "Exeat cannot do this now") \
 	X(dns_failed,               502, "dns_error",                  0, LATER, "The name could not be resolved") \
 	X(dns_timeout,              504, "dns_timeout",                0, LATER, "The name could not be resolved in time") \
@@ -72,6 +74,7 @@ enum refusal_reason {
 #define REFUSAL_RETRY_S 5	/* for RETRY_LATER: when */
 #define REFUSAL_HELP "http://exeat.internal/refusals"	/* where the box can look further */
 #define REFUSAL_DETAILS_MAX 512	/* bytes of Proxy-Status details */
+#define REFUSAL_PHRASE_MAX 320	/* apt cuts off at 360 */
 
 struct refusal {
 	enum refusal_reason reason;
@@ -92,6 +95,9 @@ const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
  * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
+/* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing
+ * else of an answer that is an error. */
+void refusal_phrase(const struct refusal *r, struct buf *out);
 /* Removes from an origin's answer the marks that only Exeat's own may bear: members of Proxy-Status
  * that name exeat, and a Proxy-Status that is malformed (RFC 8941: it could be read either way). An
  * answer whose Proxy-Status does not name exeat is the origin's, whatever its body says. */

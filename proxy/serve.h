@@ -19,6 +19,8 @@ struct serve_spec {
 	const char *socket;		/* of control_listen() */
 	gid_t group;			/* whose members may ask, too; (gid_t)-1: nobody's */
 	const char *policies;		/* directory */
+	int notify;			/* of notify_open() */
+	uint32_t watchdog_ms;		/* the service manager waits so long for a sign of life; or 0 */
 };
 
 bool serve_run(const struct serve_spec *spec);

@@ -82,6 +82,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	parts_tick(a);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		sandbox_tick(s, now);
+	if (a->on_tick)
+		a->on_tick(a);
 }
 
 static void on_signals(evutil_socket_t fd, short what, void *arg)
@@ -93,10 +95,8 @@ static void on_signals(evutil_socket_t fd, short what, void *arg)
 	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			parts_reap(a);
-		/* What a terminal sends goes to every process in its foreground group, the runtime,
-		 * too; only what was sent to this process is passed on. */
-		else if (info.ssi_code != SI_KERNEL)
-			a->on_signal(a, (int)info.ssi_signo);
+		else
+			a->on_signal(a, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
 	}
 }
 
@@ -132,7 +132,7 @@ static bool open_rings(struct appliance *a)
 		return false;
 	own = (struct ring_fds){ dup(a->own_ring->fds.memory), dup(a->own_ring->fds.wake),
 				 dup(a->own_ring->fds.room) };
-	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings) == OK;
+	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings, a->found) == OK;
 }
 
 static bool open_log_key(struct appliance *a)
@@ -302,6 +302,8 @@ static void end_all(struct appliance *a)
 
 static void release(struct appliance *a)
 {
+	if (a->on_end)
+		a->on_end(a);
 	sweep(a);
 	if (a->tick)
 		event_free(a->tick);

@@ -7,7 +7,7 @@
 #include "proxy/record.h"
 #include "proxy/version.h"
 
-enum err put_start(struct ring *ring, const struct settings *settings)
+enum err put_start(struct ring *ring, const struct settings *settings, struct str found)
 {
 	struct record r;
 
@@ -15,6 +15,7 @@ enum err put_start(struct ring *ring, const struct settings *settings)
 	record_str(&r, REC_version, STR(EXEAT_VERSION));
 	record_str(&r, REC_config, str_of(settings->digest));
 	record_str(&r, REC_file, settings->path);
+	record_str(&r, REC_found, found);
 	return record_commit(&r, ring);
 }
 

@@ -9,7 +9,8 @@
 
 #include "proxy/appliance.h"
 
-must_use enum err put_start(struct ring *ring, const struct settings *settings);
+/* @found: what the one before has left, or empty. */
+must_use enum err put_start(struct ring *ring, const struct settings *settings, struct str found);
 /* @before: the digest of what it replaces, or "". */
 must_use enum err put_policy_load(struct ring *ring, const char *sandbox,
 				  const struct policy_file *file, const char *before);

@@ -17,7 +17,7 @@ static const enum refusal_reason dial_reasons[] = {
 	FAIL_ROW(NO_NAME, dns_failed),
 	FAIL_ROW(PROHIBITED, destination_prohibited),
 	FAIL_ROW(DENIED, policy),
-	FAIL_ROW(QUOTA, internal),
+	FAIL_ROW(QUOTA, too_many_dials),
 	FAIL_ROW(FAILED, internal),
 };
 #define DIAL_STATUSES (sizeof(dial_reasons) / sizeof(dial_reasons[0]))
@@ -147,13 +147,14 @@ bool upstream_has_ticket(const struct upstream *u)
 	return u->w->dialer && u->dialer == u->w->dialers;
 }
 
-bool upstream_usable(struct upstream *u)
+bool upstream_usable(struct upstream *u, bool look)
 {
 	bool clean;
 
 	if (!upstream_ready(u) || !upstream_has_ticket(u))
 		return false;
-	stream_poll(u->stream);
+	if (look)
+		stream_poll(u->stream);
 	return !stream_failed(u->stream) && !stream_ended(u->stream, &clean) &&
 	       stream_in(u->stream).n == 0;
 }

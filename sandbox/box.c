@@ -140,8 +140,9 @@ static int lock_if_dead(int base, const char *name)
 	return fd;
 }
 
-static void remove_dead(const char *runtime, int base)
+static unsigned remove_dead(const char *runtime, int base)
 {
+	unsigned n = 0;
 	int copy = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
 
@@ -155,21 +156,46 @@ static void remove_dead(const char *runtime, int base)
 			continue;
 		keeper_remove(runtime, entry->d_name);
 		close(lock);
+		n++;
 	}
 	if (d)
 		closedir(d);
+	return n;
 }
 
-/* The base's own lock is held meanwhile: nobody takes a new folder for a dead one. */
-static enum err make_folder(const char *runtime, const char *id, int *folder)
+/* All boxes' folder, locked: nobody takes a new one for a dead one meanwhile. */
+static int open_base(void)
 {
 	int base;
 
 	(void)mkdir(KEEPER_FOLDER, 0711);
 	base = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (base < 0 || flock(base, LOCK_EX) < 0)
-		return say(ERR_SYSTEM, KEEPER_FOLDER ": %s", strerror(errno));
-	remove_dead(runtime, base);
+	if (base >= 0 && flock(base, LOCK_EX) == 0)
+		return base;
+	(void)say(ERR_SYSTEM, KEEPER_FOLDER ": %s", strerror(errno));
+	if (base >= 0)
+		close(base);
+	return -1;
+}
+
+unsigned box_remove_dead(void)
+{
+	const char *runtime = box_runtime_path();
+	int base = runtime ? open_base() : -1;
+	unsigned n = base >= 0 ? remove_dead(runtime, base) : 0;
+
+	if (base >= 0)
+		close(base);
+	return n;
+}
+
+static enum err make_folder(const char *runtime, const char *id, int *folder)
+{
+	int base = open_base();
+
+	if (base < 0)
+		return ERR_SYSTEM;
+	(void)remove_dead(runtime, base);
 	*folder = -1;
 	if (mkdirat(base, id, 0711) == 0)
 		*folder = openat(base, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

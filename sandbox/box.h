@@ -65,6 +65,8 @@ void box_ask_version(void);
 /* "container/runc 1.1.5" */
 #define BOX_ISOLATION_MAX 64
 must_use enum err box_make(const struct box_spec *spec, int *channel, char isolation[BOX_ISOLATION_MAX]);
+/* Removes what boxes have left whose keepers were killed; how many. */
+unsigned box_remove_dead(void);
 /* The last failure of box_make(). */
 const char *box_error(void);
 

@@ -28,6 +28,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,8 +119,10 @@ static const struct sysctl gateway_sysctls[] = {
 	{ NULL, NULL, false },
 };
 
-/* A box has no capability: what a program there listens on must not need one. */
+/* A box has no capability: what a program there listens on must not need one. A socket that a
+ * program there has closed is soon gone, so that asking after it tells (see keep_alive()). */
 static const struct sysctl box_sysctls[] = {
+	{ "/proc/sys/net/ipv4/tcp_fin_timeout", "2", false },
 	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1", true },
 	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1", true },
 	{ "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", true },
@@ -392,6 +395,22 @@ static bool set_one(int fd, int level, int option)
 	return setsockopt(fd, level, option, &one, sizeof(one)) == 0;
 }
 
+static bool set_number(int fd, int option, int value)
+{
+	return setsockopt(fd, SOL_TCP, option, &value, sizeof(value)) == 0;
+}
+
+/* A client that has closed its socket and one that has closed its half alone, and waits for its
+ * answer, send the same. Asked after, the second one's kernel acknowledges and the first one's
+ * resets. Connections have it from their listener. */
+static bool keep_alive(int fd)
+{
+	return set_one(fd, SOL_SOCKET, SO_KEEPALIVE) &&
+	       set_number(fd, TCP_KEEPIDLE, WIRE_ASK_AFTER_S) &&
+	       set_number(fd, TCP_KEEPINTVL, WIRE_ASK_AGAIN_S) &&
+	       set_number(fd, TCP_KEEPCNT, WIRE_ASK_TIMES);
+}
+
 static enum err open_socket(const struct wire_box *b, int type, uint16_t port, int *out,
 			    struct wire_error *why)
 {
@@ -407,6 +426,7 @@ static enum err open_socket(const struct wire_box *b, int type, uint16_t port, i
 		return failed(why, "worker's socket: bind to the veth");
 	if (!set_one(fd, SOL_SOCKET, SO_REUSEADDR) ||
 	    (transparent && !set_one(fd, SOL_IP, IP_TRANSPARENT)) ||
+	    (type == SOCK_STREAM && !keep_alive(fd)) ||
 	    (type == SOCK_DGRAM && !set_one(fd, SOL_IP, IP_PKTINFO)))
 		return failed(why, "worker's socket: options");
 	if (bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)

@@ -31,6 +31,9 @@
 #define WIRE_IFNAME_MAX 16
 #define WIRE_ADMIT_MAX 65536
 #define WIRE_LISTEN_BACKLOG 4096	/* a burst waits here, not for SYNs to be sent again */
+#define WIRE_ASK_AFTER_S 10	/* a connection that has been silent is asked after, */
+#define WIRE_ASK_AGAIN_S 5	/* and again, */
+#define WIRE_ASK_TIMES 3	/* before it is given up */
 
 struct wire_error {
 	const char *what;	/* static: "nf_tables: rules", "veth", ... */

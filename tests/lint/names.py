@@ -81,6 +81,7 @@ def check_callers(header):
         own = header[:-1] + "c"
         called = any(name in w for f, w in words.items() if f.endswith(".c") and f != own)
         called = called or len(re.findall(rf"\b{name}\b", code.get(own, ""))) > 1
+        called = called or len(re.findall(rf"\b{name}\(", text)) > 1    # by what is inline there
         if called == (name in FOR_TESTS):
             wrong.append(f"{header}:{line_of(text, m.start())}: {name}() is " +
                          ("called: take it out of FOR_TESTS" if called else "called by no program"))

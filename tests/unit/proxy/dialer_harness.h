@@ -14,6 +14,9 @@
 #include "proxy/dialer_service.h"
 #include "sandbox/channel.h"
 
+#define DIALS_MAX 16
+#define QUEUED_MAX (256u << 10)
+
 /* A policy names at most so many ports. */
 #define PORTS "20000-20999"
 #define PORT_FIRST 20000

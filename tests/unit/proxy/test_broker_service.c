@@ -261,7 +261,7 @@ static void a_flood_of_grants_costs_its_sandbox_only(void **state)
 			buf_free(&log);
 		}
 	}
-	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/v1/user"), GRANT_UNAVAILABLE);
+	assert_int_equal(ask_grant(b, 1, PROTO_HTTPS, "/v1/user"), GRANT_QUOTA);
 	assert_nothing_granted(b);
 	assert_int_equal(ask_grant(other, 1, PROTO_HTTPS, "/v1/user"), GRANT_OK);
 	clock_now++;

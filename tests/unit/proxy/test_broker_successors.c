@@ -131,6 +131,7 @@ static void replace_broker(char seal_fill)
 	broker = broker_new(base, writer, made_seal_key(seal_fill), now);
 	broker_limit(broker, GRANTS_PER_SECOND, QUEUED_MAX);
 	assert_non_null(broker);
+	broker_limit(broker, GRANTS_PER_SECOND, QUEUED_MAX);
 	broker_on_lost(broker, on_lost, NULL);
 	add_secret(STR("pat"), STR(MADE_SECRET));
 }
