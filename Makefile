@@ -44,7 +44,8 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
                       proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c \
-                      proxy/log_key.c proxy/log_sign.c proxy/cmd_run.c proxy/reader_client.c \
+                      proxy/log_key.c proxy/log_sign.c proxy/policy_store.c proxy/cmd_policy_show.c \
+                      proxy/cmd_log_read.c proxy/log_query.c proxy/log_summary.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/supervisor_records.c proxy/parts.c proxy/rings.c \
                       proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c proxy/policies.c \
                       proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \

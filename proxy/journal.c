@@ -37,6 +37,7 @@
 #include <time.h>
 
 #include "conf/json.h"
+#include "proxy/clock.h"
 
 #define TURN_RECORDS 64
 #define STAMP_MAX 65
@@ -216,14 +217,6 @@ void journal_wake_seen(struct journal *j, size_t number)
 
 /* ---- lines ---- */
 
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 struct checkpoint {
 	const char *id;
 	char signature[LOG_SIGNATURE_HEX + 1];
@@ -241,7 +234,7 @@ static enum err put_checkpoint(struct journal *j)
 {
 	struct log_place place = log_next_place(j->log);
 	struct checkpoint c = { .id = log_signer_id(j->config.signer) };
-	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_checkpoint),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_checkpoint),
 				 .fields = checkpoint_fields, .arg = &c, .ends_file = true };
 	enum err e = log_sign(j->config.signer, place.seq, place.prev, c.signature);
 
@@ -341,7 +334,7 @@ static void fault_fields(void *arg, struct json *json)
 
 static enum err put_fault(struct journal *j, struct fault *f)
 {
-	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_log_fault),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_log_fault),
 				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE,
 				 .fields = fault_fields, .arg = f };
 
@@ -595,7 +588,7 @@ static bool wants_checkpoint(const struct journal *j, uint64_t now_ms, enum jour
 
 static enum err put_last(struct journal *j, uint64_t now_ms, enum journal_want want)
 {
-	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_rotated),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_rotated),
 				 .ends_file = true };
 	enum err e = OK;
 

@@ -27,7 +27,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "proxy/clock.h"
 #include "proxy/journal.h"
@@ -151,12 +150,10 @@ static void go_on_without(struct recorder *r, int code)
 static bool is_old_enough(const struct recorder *r)
 {
 	uint64_t first = log_first_time_us(r->log);
-	struct timespec now;
 
 	if (r->rotate_us == 0 || first == 0)
 		return false;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 > first + r->rotate_us;
+	return clock_wall_us() > first + r->rotate_us;
 }
 
 static bool is_to_rotate(const struct recorder *r, uint64_t now)
