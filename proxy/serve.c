@@ -116,16 +116,17 @@ bool serve_run(const struct serve_spec *spec)
 	int state = -1, listener;
 	bool ok;
 
+	if (!control_listen(spec->socket, spec->group, &listener))	/* makes the folder, too */
+		return false;
 	buf_init(&found, AFTERMATH_FOUND_MAX);
-	ok = aftermath_begin(spec->socket, &state, &found) &&
-	     control_listen(spec->socket, spec->group, &listener);
+	ok = aftermath_begin(spec->socket, &state, &found);
 	if (ok) {
 		if (found.n)
 			fprintf(stderr, "exeat: %.*s\n", STR_ARG(buf_str(&found)));
 		ok = serve_listening(spec, buf_str(&found), listener);
-		close(listener);
 		aftermath_end(state);
 	}
+	close(listener);
 	if (state >= 0)
 		close(state);
 	buf_free(&found);
