@@ -56,9 +56,9 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
                       proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
                       proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
-                      proxy/machine.c proxy/aftermath.c \
-                      proxy/show.c proxy/verbs.c proxy/cmd_status.c proxy/cmd_sandbox.c \
-                      proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c sandbox/enter.c
+                      proxy/machine.c proxy/aftermath.c proxy/show.c proxy/verbs.c proxy/cmd_status.c \
+                      proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c \
+                      sandbox/enter.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \

@@ -51,7 +51,8 @@ static void each_host(const struct image *im, struct rule_hosts *rules, host_fn 
 
 		for (enum host_kind kind = HOST_EXACT; kind <= HOST_MANY; kind++)
 			for (uint32_t k = 0; k < n[kind]; k++)
-				fn(&rules[*ref++], (struct kept_host){ image_text(im, h->name), kind });
+				fn(&rules[*ref++],
+				   (struct kept_host){ image_text(im, h->name), kind });
 	}
 }
 
@@ -132,7 +133,9 @@ void policy_list_free(struct policy_list *l)
 /* NULL: there is no such rule. */
 static const struct image_rule *rule_at(const struct policy_list *l, struct rule_ref ref)
 {
-	return ref.rule < policy_rules(l->p, ref.image) ? &l->p->images[ref.image].rules[ref.rule] : NULL;
+	if (ref.rule >= policy_rules(l->p, ref.image))
+		return NULL;
+	return &l->p->images[ref.image].rules[ref.rule];
 }
 
 static size_t count_protocols(uint32_t protos)

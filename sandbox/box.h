@@ -24,7 +24,7 @@
 #include "conf/err.h"
 #include "conf/str.h"
 
-#define BOX_LIMITS_MAX 240	/* bytes of box_limits() */
+#define BOX_LIMITS_MAX 240	/* bytes of the text that BOX_READY brings */
 
 struct box;
 
