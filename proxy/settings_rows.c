@@ -145,7 +145,7 @@ static const struct schema_row limits_rows[] = {
 	      .help = "how large the header section of a request or an answer may be"),
 	FIELD("queued", SIZE, queued, .min = 256 << 10, .max = 1 << 30, .initial = "8MiB",
 	      .help = "bytes that may wait for the sandbox's worker; one that lets more wait is ended"),
-	FIELD("log_bytes", SIZE, log_bytes, .min = 16 << 10, .max = 1 << 30, .initial = "1MiB",
+	FIELD("log_bytes", SIZE, log_bytes, .min = 16 << 10, .max = 1 << 30, .initial = "8MiB",
 	      .help = "bytes of records in one second; what goes beyond waits"),
 	FIELD("worker_memory", SIZE, worker_memory, .min = 64 << 20, .max = 1ull << 40,
 	      .initial = "256MiB", .help = "memory of the process that serves one box"),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 import bed as b
 
@@ -35,7 +36,7 @@ def a_dial_beyond_the_limit_is_refused_at_once_with_its_reason(bed):
     _origin(bed)
     for n in range(3):
         bed.dns.zone[f"n{n}.far.test"] = [SILENT]
-    run = bed.run("for n in 0 1; do curl -sS -m 8 -o /dev/null https://n$n.far.test/ 2>/dev/null & done\n"
+    run = bed.run("for n in 0 1; do curl -sS -m 100 -o /dev/null https://n$n.far.test/ 2>/dev/null & done\n"
                   "until [ $(cat /proc/net/tcp | grep -c ' 01 ') -ge 2 ]; do :; done; sleep 1\n"
                   "curl -sS -m 5 -w '%{http_code} %{time_total}' -o body https://n2.far.test/; echo; cat body; kill %1 %2; wait",
                   POLICY, settings=_settings(bed, "dials: 2"), options=["--workspace", _folder(bed)])
@@ -67,6 +68,23 @@ def refused_packets_beyond_the_log_are_counted(bed):
     b.check(told > 0, "some are told", run.records("connect"))
     b.check(stop.get("suppressed", 0) > 0, "the others are counted", stop)
     b.check(told + stop["suppressed"] <= sent, "and no more than there were", told, stop)
+
+
+def records_beyond_the_rate_wait_and_none_is_lost(bed):
+    _origin(bed)
+    requests = 300
+    urls = " ".join(f"https://near.test/{n}" for n in range(requests))
+    run = bed.start(f"curl -sS {urls} >/dev/null; echo done; read go",
+                    POLICY, settings=_settings(bed, "log_bytes: 16KiB"), stdin=subprocess.PIPE)
+    said = run.process.stdout.readline()
+    b.check(said == b"done\n", "all requests are answered", said)
+    written = len(run.records("request"))
+    b.check(written < requests, "their records are written at their rate", written)
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    b.check(len({r["path"] for r in run.records("request")}) == requests, "all of them, in the end", len(run.records("request")), run.err)
+    run.verify()
 
 
 def _folder(bed):
