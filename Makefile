@@ -6,11 +6,11 @@ Q      := $(if $(V),,@)
 SAY     = $(if $(V),,@echo "  $(1)")
 
 CF.debug   := -O0 -g3
-CF.release := -O2 -g -D_FORTIFY_SOURCE=2 -fPIE
+CF.release := -O2 -g -flto=auto -D_FORTIFY_SOURCE=2 -fPIE
 CF.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CF.ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 CF.cov     := -O0 -g --coverage
-LF.release := -pie -Wl,-z,relro,-z,now
+LF.release := -flto=auto -pie -Wl,-z,relro,-z,now
 LF.asan    := -fsanitize=address,undefined
 LF.ubsan   := -fsanitize=undefined
 LF.cov     := --coverage
@@ -24,32 +24,41 @@ COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong 
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
-CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c
+CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c
 YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
 SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
                       proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c
+EXPLAIN := policy/explain.c policy/request_text.c
 COMPILER := $(PATTERN) policy/build.c policy/path_overlap.c policy/load.c policy/load_rule.c \
                       policy/load_hosts.c policy/load_credential.c policy/load_pairs.c
 CHANNEL := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD := sandbox/ring.c proxy/record.c
 
-SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) policy/explain.c \
-                      sandbox/notify.c \
+SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) sandbox/notify.c \
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
                       sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
-                      proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c proxy/log_key.c proxy/log_sign.c \
-                      proxy/cmd_run.c proxy/reader_client.c proxy/supervisor.c proxy/supervisor_records.c \
-                      proxy/parts.c proxy/rings.c proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c \
-                      proxy/policies.c proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c \
-                      proxy/usage.c sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c \
-                      sandbox/box_root.c sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c \
-                      sandbox/held_secret.c
+                      proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c \
+                      proxy/log_key.c proxy/log_sign.c proxy/policy_store.c proxy/cmd_policy_show.c \
+                      proxy/cmd_log_read.c proxy/log_query.c proxy/log_summary.c proxy/cmd_run.c proxy/reader_client.c \
+                      proxy/supervisor.c proxy/supervisor_records.c proxy/parts.c proxy/rings.c \
+                      proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c proxy/policies.c \
+                      proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
+                      sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c sandbox/box_root.c \
+                      sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c sandbox/held_secret.c \
+                      $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \
+                      proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
+                      proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
+                      proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
+                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
+                      proxy/machine.c proxy/aftermath.c proxy/show.c proxy/verbs.c proxy/cmd_status.c \
+                      proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c \
+                      sandbox/enter.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
@@ -58,8 +67,10 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
                       proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
-                      proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c \
-                      proxy/nursery.c proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c
+                      proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c proxy/nursery.c \
+                      proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c $(EXPLAIN) \
+                      policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
+                      proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c

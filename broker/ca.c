@@ -19,9 +19,19 @@
 #define BACKDATE_SECONDS 3600
 #define CERTIFICATE_MAX 8192
 
+/* What all leaves for one key have in common, made once: the key itself, read, and extensions, which
+ * cost more to make than a signature. */
+#define MOLD_EXTENSIONS 4
+struct mold {
+	struct buf spki;
+	EVP_PKEY *key;
+	X509_EXTENSION *extensions[MOLD_EXTENSIONS];
+};
+
 struct ca {
 	EVP_PKEY *key;
 	X509 *cert;
+	struct mold mold;
 };
 
 /* A subject's alternative name: one of them, checked. */
@@ -64,16 +74,20 @@ static bool add_name(X509_NAME *name, int nid, struct str text)
 }
 
 /* @value is one of this file's own texts: the configuration syntax never sees a name. */
-static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value)
+static X509_EXTENSION *make_extension(X509 *x, X509 *issuer, int nid, const char *value)
 {
-	X509_EXTENSION *e;
 	X509V3_CTX ctx;
-	bool ok;
 
 	X509V3_set_ctx_nodb(&ctx);
 	X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
-	e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	ok = e && X509_add_ext(x, e, -1) == 1;
+	return X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+}
+
+static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value)
+{
+	X509_EXTENSION *e = make_extension(x, issuer, nid, value);
+	bool ok = e && X509_add_ext(x, e, -1) == 1;
+
 	X509_EXTENSION_free(e);
 	return ok;
 }
@@ -91,6 +105,17 @@ static enum err put_der(const X509 *x, struct buf *out)
 	i2d_X509(x, &to);
 	buf_grown(out, (size_t)n);
 	return OK;
+}
+
+static void mold_empty(struct mold *m)
+{
+	EVP_PKEY_free(m->key);
+	m->key = NULL;
+	for (size_t i = 0; i < MOLD_EXTENSIONS; i++) {
+		X509_EXTENSION_free(m->extensions[i]);
+		m->extensions[i] = NULL;
+	}
+	buf_free(&m->spki);
 }
 
 /* ---- the CA ---- */
@@ -209,6 +234,7 @@ void ca_free(struct ca *c)
 		return;
 	EVP_PKEY_free(c->key);
 	X509_free(c->cert);
+	mold_empty(&c->mold);
 	free(c);
 }
 
@@ -305,7 +331,57 @@ enum err ca_check_key(struct str spki)
 	return key ? OK : ERR_SYNTAX;
 }
 
-static bool make_leaf(const struct ca *c, X509 *x, const struct subject *s, EVP_PKEY *key)
+static bool mold_extensions(struct mold *m, X509 *issuer)
+{
+	static const struct {
+		int nid;
+		const char *value;
+	} rows[MOLD_EXTENSIONS] = {
+		{ NID_key_usage, "critical,digitalSignature" },
+		{ NID_ext_key_usage, "serverAuth" },
+		{ NID_subject_key_identifier, "hash" },
+		{ NID_authority_key_identifier, "keyid:always" },
+	};
+	X509 *x = X509_new();
+	bool ok = x && X509_set_pubkey(x, m->key);
+
+	for (size_t i = 0; ok && i < MOLD_EXTENSIONS; i++) {
+		m->extensions[i] = make_extension(x, issuer, rows[i].nid, rows[i].value);
+		ok = m->extensions[i] != NULL;
+	}
+	X509_free(x);
+	return ok;
+}
+
+/* The mold for @spki; a key is checked when it is new. */
+static enum err mold_for(struct ca *c, struct str spki)
+{
+	struct mold *m = &c->mold;
+
+	if (m->key && str_eq(buf_str(&m->spki), spki))
+		return OK;
+	mold_empty(m);
+	m->key = read_key(spki);
+	if (!m->key)
+		return ERR_SYNTAX;
+	buf_init(&m->spki, CERTIFICATE_MAX);
+	buf_put_str(&m->spki, spki);
+	if (!m->spki.failed && mold_extensions(m, c->cert))
+		return OK;
+	mold_empty(m);
+	return ERR_CRYPTO;
+}
+
+static bool add_mold(X509 *x, const struct mold *m)
+{
+	bool ok = X509_set_pubkey(x, m->key);
+
+	for (size_t i = 0; ok && i < MOLD_EXTENSIONS; i++)
+		ok = X509_add_ext(x, m->extensions[i], -1) == 1;
+	return ok;
+}
+
+static bool make_leaf(const struct ca *c, X509 *x, const struct subject *s)
 {
 	bool has_cn = s->name.n <= CN_MAX;
 
@@ -314,30 +390,19 @@ static bool make_leaf(const struct ca *c, X509 *x, const struct subject *s, EVP_
 		X509_set1_notAfter(x, X509_get0_notAfter(c->cert))) &&
 	       X509_set_issuer_name(x, X509_get_subject_name(c->cert)) &&
 	       (!has_cn || add_name(X509_get_subject_name(x), NID_commonName, s->name)) &&
-	       X509_set_pubkey(x, key) &&
-	       add_extension(x, c->cert, NID_key_usage, "critical,digitalSignature") &&
-	       add_extension(x, c->cert, NID_ext_key_usage, "serverAuth") &&
-	       add_extension(x, c->cert, NID_subject_key_identifier, "hash") &&
-	       add_extension(x, c->cert, NID_authority_key_identifier, "keyid:always") &&
-	       add_san(x, s, !has_cn) && X509_sign(x, c->key, EVP_sha256()) > 0;
+	       add_mold(x, &c->mold) && add_san(x, s, !has_cn) && X509_sign(x, c->key, EVP_sha256()) > 0;
 }
 
-enum err ca_leaf(const struct ca *c, struct str name, struct str spki, struct buf *out)
+enum err ca_leaf(struct ca *c, struct str name, struct str spki, struct buf *out)
 {
 	struct subject subject;
-	enum err e = ERR_SYNTAX;
-	EVP_PKEY *key = NULL;
-	X509 *x = NULL;
+	enum err e = read_subject(name, &subject) ? mold_for(c, spki) : ERR_SYNTAX;
+	X509 *x;
 
-	if (!read_subject(name, &subject))
-		goto out;
-	key = read_key(spki);
-	if (!key)
-		goto out;
+	if (e)
+		return e;
 	x = X509_new();
-	e = x && make_leaf(c, x, &subject, key) ? put_der(x, out) : ERR_CRYPTO;
-out:
+	e = x && make_leaf(c, x, &subject) ? put_der(x, out) : ERR_CRYPTO;
 	X509_free(x);
-	EVP_PKEY_free(key);
 	return e;
 }

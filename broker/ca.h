@@ -35,8 +35,8 @@ must_use enum err ca_pem(const struct ca *c, struct buf *out);
 /* Is @spki (DER SubjectPublicKeyInfo) a key that ca_leaf() signs: an uncompressed P-256 point? */
 must_use enum err ca_check_key(struct str spki);
 /* Signs a leaf for @name (canonical name, or an IP address as text) and the holder of @spki.
- * Appends the leaf's DER. */
-must_use enum err ca_leaf(const struct ca *c, struct str name, struct str spki, struct buf *out);
+ * Appends the leaf's DER. What leaves for one key have in common is kept for the next. */
+must_use enum err ca_leaf(struct ca *c, struct str name, struct str spki, struct buf *out);
 /* The CA certificate's DER. */
 must_use enum err ca_der(const struct ca *c, struct buf *out);
 

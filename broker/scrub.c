@@ -190,13 +190,13 @@ static void cover(struct scrub *s, struct scan *scan, const struct pattern *p, c
 }
 
 /* How many of the last bytes may still be the beginning of a pattern. */
-static size_t pending(const struct scrub *s)
+static size_t pending(const struct scrub *s, const struct scan *scan)
 {
 	size_t most = 0;
 
 	for (size_t i = 0; i < s->n; i++)
-		if (s->stream.at[i] > most)
-			most = s->stream.at[i];
+		if (scan->at[i] > most)
+			most = scan->at[i];
 	return most;
 }
 
@@ -235,7 +235,7 @@ static size_t take(struct scrub *s, struct str in)
 		p = step(s, &s->stream, (unsigned char)in.p[n++]);
 		if (p)
 			cover(s, &s->stream, p, s->hold + s->held);
-		if (pending(s) == 0)
+		if (pending(s, &s->stream) == 0)
 			break;
 	}
 	return n;
@@ -252,7 +252,7 @@ void scrub_feed(struct scrub *s, struct str in, struct buf *out)
 			in = str_from(in, n);
 		}
 		in = str_from(in, take(s, in));
-		release(s, pending(s), out);
+		release(s, pending(s, &s->stream), out);
 	}
 }
 
@@ -269,8 +269,17 @@ size_t scrub_text(struct scrub *s, char *p, size_t n)
 
 	scan_init(&scan);
 	for (size_t i = 0; i < n; i++) {
-		const struct pattern *hit = step(s, &scan, (unsigned char)p[i]);
+		const struct pattern *hit;
 
+		if (pending(s, &scan) == 0) {
+			size_t skip = skippable(s, str_n(p + i, n - i));
+
+			scan.since += skip;
+			i += skip;
+			if (i == n)
+				break;
+		}
+		hit = step(s, &scan, (unsigned char)p[i]);
 		if (hit)
 			cover(s, &scan, hit, p + i + 1);
 	}

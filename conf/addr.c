@@ -100,10 +100,27 @@ bool addr_port_parse(struct str text, uint16_t port_default, struct addr *out, u
 	return true;
 }
 
+static void format_v4(const uint8_t b[4], char *out)
+{
+	char room[STR_DECIMAL_MAX];
+
+	for (size_t i = 0; i < 4; i++) {
+		struct str digits = str_decimal(b[i], room);
+
+		memcpy(out, digits.p, digits.n);
+		out += digits.n;
+		*out++ = i < 3 ? '.' : '\0';
+	}
+}
+
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
+	if (a->family == 4) {
+		format_v4(a->b, out);
+		return out;
+	}
 	if (!addr_len(a) ||
-	    !inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->b, out, ADDR_TEXT_MAX))
+	    !inet_ntop(AF_INET6, a->b, out, ADDR_TEXT_MAX))
 		snprintf(out, ADDR_TEXT_MAX, "none");
 	return out;
 }

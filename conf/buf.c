@@ -67,7 +67,7 @@ void buf_grown(struct buf *b, size_t n)
 	b->n += n;
 }
 
-void buf_put(struct buf *b, const void *p, size_t n)
+void buf_put_grow(struct buf *b, const void *p, size_t n)
 {
 	char *to = n ? buf_room(b, n) : NULL;
 
@@ -75,16 +75,6 @@ void buf_put(struct buf *b, const void *p, size_t n)
 		return;
 	memcpy(to, p, n);
 	b->n += n;
-}
-
-void buf_put_str(struct buf *b, struct str s)
-{
-	buf_put(b, s.p, s.n);
-}
-
-void buf_put_c(struct buf *b, char c)
-{
-	buf_put(b, &c, 1);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

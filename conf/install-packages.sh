@@ -8,6 +8,10 @@ for purpose in "$@"; do
 done
 missing=
 for package in $want; do
+	case $package in
+	*:*)	command -v "${package#*:}" >/dev/null && continue
+		package=${package%:*} ;;
+	esac
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
 		missing="$missing $package"
 done

@@ -54,13 +54,44 @@ void json_array_end(struct json *j)
 	close_level(j, ']');
 }
 
+#define ONES (UINT64_MAX / 255)
+
+/* The high bit of each byte that is zero, and perhaps of others behind one. */
+static uint64_t zeros(uint64_t v)
+{
+	return (v - ONES) & ~v & ONES * 0x80;
+}
+
+/* How many bytes at the front of @s stand for themselves: eight at a step, then one. */
+static size_t plain(struct str s)
+{
+	size_t n = 0;
+	uint64_t v;
+
+	for (; s.n - n >= sizeof(v); n += sizeof(v)) {
+		memcpy(&v, s.p + n, sizeof(v));
+		if (((v - ONES * 0x20) & ONES * 0x80) | (v & ONES * 0x80) | zeros(v ^ ONES * '"') |
+		    zeros(v ^ ONES * '\\') | zeros(v ^ ONES * 0x7f))
+			break;
+	}
+	while (n < s.n && (unsigned char)s.p[n] >= 0x20 && (unsigned char)s.p[n] < 0x7f &&
+	       s.p[n] != '"' && s.p[n] != '\\')
+		n++;
+	return n;
+}
+
 static void quoted(struct json *j, struct str s)
 {
 	buf_put_c(j->out, '"');
 	while (s.n) {
 		uint32_t c = 0;
-		size_t n = utf8_next(s, &c);
+		size_t n = plain(s);
 
+		buf_put(j->out, s.p, n);
+		s = str_from(s, n);
+		if (s.n == 0)
+			break;
+		n = utf8_next(s, &c);
 		if (n == 0)
 			buf_put(j->out, "\xef\xbf\xbd", 3);
 		else if (c == '"' || c == '\\')
@@ -82,6 +113,13 @@ void json_key(struct json *j, const char *key)
 	j->first[j->depth] = true;
 }
 
+void json_key_written(struct json *j, struct str key)
+{
+	item(j);
+	buf_put_str(j->out, key);
+	j->first[j->depth] = true;
+}
+
 void json_str(struct json *j, struct str s)
 {
 	item(j);
@@ -90,8 +128,10 @@ void json_str(struct json *j, struct str s)
 
 void json_u64(struct json *j, uint64_t v)
 {
+	char room[STR_DECIMAL_MAX];
+
 	item(j);
-	buf_printf(j->out, "%llu", (unsigned long long)v);
+	buf_put_str(j->out, str_decimal(v, room));
 }
 
 void json_null(struct json *j)

@@ -34,6 +34,8 @@ void json_object_end(struct json *j);
 void json_array(struct json *j);
 void json_array_end(struct json *j);
 void json_key(struct json *j, const char *key);
+/* The same for one that is there as it is written: in its quotes, with its colon. */
+void json_key_written(struct json *j, struct str key);
 void json_str(struct json *j, struct str s);
 void json_u64(struct json *j, uint64_t v);
 void json_bool(struct json *j, bool v);

@@ -86,6 +86,26 @@ bool str_to_u64(struct str s, uint64_t max, uint64_t *out)
 	return true;
 }
 
+struct str str_decimal(uint64_t v, char room[STR_DECIMAL_MAX])
+{
+	char *at = room + STR_DECIMAL_MAX;
+
+	do {
+		*--at = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	return str_n(at, (size_t)(room + STR_DECIMAL_MAX - at));
+}
+
+void str_to_z(struct str s, char *out, size_t room)
+{
+	size_t n = s.n < room ? s.n : room - 1;
+
+	if (n)
+		memcpy(out, s.p, n);
+	out[n] = '\0';
+}
+
 struct str str_cut(struct str *rest, char c)
 {
 	size_t at = str_find(*rest, c);

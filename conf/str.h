@@ -75,6 +75,11 @@ size_t str_find(struct str s, char c);
 struct str str_trim(struct str s);
 /* Decimal digits only, the whole of @s, at most @max. False: *out untouched. */
 bool str_to_u64(struct str s, uint64_t max, uint64_t *out);
+/* In decimal, into @room. */
+#define STR_DECIMAL_MAX 20
+struct str str_decimal(uint64_t v, char room[STR_DECIMAL_MAX]);
+/* Copies @s, cut to what fits, with a NUL behind it. */
+void str_to_z(struct str s, char *out, size_t room);
 /* Cuts @rest at the first @c: the part before is returned, *rest is what follows it
  * (empty with p == NULL where no @c was left). */
 struct str str_cut(struct str *rest, char c);

@@ -84,6 +84,8 @@ static void tell_place(struct teller *t, struct rule_ref ref)
 	struct rule_info info = policy_rule(t->p, ref);
 
 	tell_text(t, info.id);
+	if (t->r->for_box)
+		return;
 	fputs(" (", t->to);
 	tell_text(t, info.file);
 	if (info.line)
@@ -298,8 +300,11 @@ static void tell_credential(struct teller *t, struct rule_ref ref, const struct 
 	if (rule.credential == NO_CREDENTIAL)
 		return;
 	c = policy_credential(t->p, ref.image, rule.credential);
-	fputs("    credential ", t->to);
-	tell_text(t, c.name);
+	fputs(t->r->for_box ? "    a credential" : "    credential", t->to);
+	if (!t->r->for_box) {
+		fputc(' ', t->to);
+		tell_text(t, c.name);
+	}
 	if (!policy_credential_bound(t->p, ref.image, rule.credential, f->host)) {
 		fputs(" is not for this host: the request is refused\n", t->to);
 		return;
@@ -311,8 +316,10 @@ static void tell_credential(struct teller *t, struct rule_ref ref, const struct 
 	}
 	fputs(" is put on, in field ", t->to);
 	tell_text(t, c.header);
-	fputs(", from secret ", t->to);
-	tell_text(t, c.secret);
+	if (!t->r->for_box) {
+		fputs(", from secret ", t->to);
+		tell_text(t, c.secret);
+	}
 	fputc('\n', t->to);
 }
 

@@ -41,6 +41,8 @@ struct explain_request {
 	 * normalised; where that fails leave it empty, and url says what it was. */
 	struct facts facts;
 	struct str url;		/* as the reader wrote it; may be empty */
+	/* The reader is the box: no file's place, no credential's and no secret's name. */
+	bool for_box;
 };
 
 /* Returns the verdict of the last step. UNDECIDED: steps would follow (of a lookup or connection),

@@ -38,6 +38,7 @@
 #include "sandbox/ring.h"
 #include "sandbox/wire.h"
 
+struct access_table;
 struct event;
 struct event_base;
 
@@ -188,10 +189,12 @@ struct sandbox_spec {
 	const char *name;
 	struct policy_file *policy;
 	const char *rootfs, *workspace;		/* or NULL */
+	const char *output;			/* a file, instead of stdio[1] and [2]; or NULL */
 	char *const *command;			/* NULL-ended; NULL: attached, there is no box */
 	int stdio[3];				/* the command's */
 	bool terminal;
 	int netns;				/* to attach to; else -1 */
+	const char *netns_path;			/* likewise, where the launcher is to open it; or NULL */
 };
 
 struct sandbox {
@@ -201,7 +204,7 @@ struct sandbox {
 	char name[MSG_SANDBOX_NAME_MAX + 1];
 	char box_id[40];
 	struct policy_file *policy;
-	char *rootfs, *workspace, *program;	/* or NULL */
+	char *rootfs, *workspace, *output, *program, *netns_path;	/* or NULL */
 	int texts;			/* the command's arguments; -1: attached */
 	uint32_t n_arguments;
 	int stdio[3], netns;
@@ -272,6 +275,7 @@ void tell_lost(const struct part *p, const char *what_now);
 
 struct appliance {
 	const struct settings *settings;
+	struct str found;		/* what the one before has left, for the record */
 	const char *log_path;
 	int log;			/* the caller's */
 	int log_key, log_next;		/* its key; the file that it was rotated to, or -1 */
@@ -285,6 +289,7 @@ struct appliance {
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */
 	uint32_t last_ring, last_order;
+	struct access_table *access;	/* what boxes have asked for */
 	struct sandbox *sandboxes;
 	unsigned n_sandboxes;		/* those that have not ended */
 	struct event *tick, *signal_event;
@@ -296,9 +301,12 @@ struct appliance {
 	bool confined, closing, drained, log_unwritable;
 	bool failed;			/* it cannot go on: ends closed */
 	const char *fatal;		/* why */
-	/* Called once for each sandbox, when it has ended. */
+	/* Called once for each sandbox, when it runs (may be NULL), and when it has ended. */
+	void (*on_sandbox_start)(struct appliance *a, struct sandbox *s);
 	void (*on_sandbox_end)(struct appliance *a, struct sandbox *s);
-	void (*on_signal)(struct appliance *a, int sig);
+	/* @typed: it comes from a terminal, which has sent it to its whole foreground group. */
+	void (*on_signal)(struct appliance *a, int sig, bool typed);
+	void (*on_tick)(struct appliance *a);	/* every TICK_MS; may be NULL */
 	void *user;
 };
 

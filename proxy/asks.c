@@ -23,6 +23,7 @@
 #include "sandbox/channel.h"
 
 #include <event2/event.h>
+#include <event2/event_struct.h>
 #include <stdlib.h>
 
 #define ASK_RESOLVE_MS 15000
@@ -30,13 +31,14 @@
 #define ASK_DIAL_MS 20000
 #define ASK_LEAF_MS 5000
 #define ASK_GRANT_MS 15000
+#define ASK_ACCESS_MS 5000
 #define ASK_FORGOTTEN_MS 60000
 #define ASK_SENDS_MAX 2
 /* Room beside those under way: questions that failed at once or were forgotten. */
 #define SLOTS (2 * ASKS_MAX)
 #define NO_SLOT UINT16_MAX
 
-enum ask_kind { ASK_RESOLVE, ASK_LEASE, ASK_DIAL, ASK_LEAF, ASK_GRANT, ASK_KINDS };
+enum ask_kind { ASK_RESOLVE, ASK_LEASE, ASK_DIAL, ASK_LEAF, ASK_GRANT, ASK_ACCESS, ASK_KINDS };
 enum ask_state { ASK_SENT, ASK_WAITING, ASK_FAILED, ASK_FORGOTTEN };
 
 union ask_fn {
@@ -45,6 +47,7 @@ union ask_fn {
 	dialed_fn *dialed;
 	leaf_fn *leaf;
 	granted_fn *granted;
+	access_fn *access;
 };
 
 struct ask {
@@ -55,8 +58,8 @@ struct ask {
 	bool full;		/* failed because there were too many */
 	unsigned sends;
 	/* what is asked */
-	struct buf text;	/* a name; of a grant: the method, and then the path */
-	size_t method_n;
+	struct buf text;	/* a name; of a grant: method, path; of an access: method, URL, reason */
+	size_t method_n, url_n;
 	bool literal;
 	uint16_t port;
 	uint64_t ticket;
@@ -64,7 +67,7 @@ struct ask {
 
 	union ask_fn fn;
 	void *arg;
-	struct event *timer;
+	struct event timer;
 };
 
 struct slot {
@@ -86,12 +89,12 @@ struct asks {
 
 static const unsigned time_limit[ASK_KINDS] = {
 	[ASK_RESOLVE] = ASK_RESOLVE_MS, [ASK_LEASE] = ASK_LEASE_MS, [ASK_DIAL] = ASK_DIAL_MS,
-	[ASK_LEAF] = ASK_LEAF_MS, [ASK_GRANT] = ASK_GRANT_MS,
+	[ASK_LEAF] = ASK_LEAF_MS, [ASK_GRANT] = ASK_GRANT_MS, [ASK_ACCESS] = ASK_ACCESS_MS,
 };
 
 static const enum role asked[ASK_KINDS] = {
 	[ASK_RESOLVE] = ROLE_DIALER, [ASK_LEASE] = ROLE_SUPERVISOR, [ASK_DIAL] = ROLE_DIALER,
-	[ASK_LEAF] = ROLE_BROKER, [ASK_GRANT] = ROLE_BROKER,
+	[ASK_LEAF] = ROLE_BROKER, [ASK_GRANT] = ROLE_BROKER, [ASK_ACCESS] = ROLE_SUPERVISOR,
 };
 
 /* ---- the table ---- */
@@ -148,8 +151,7 @@ static void set_state(struct ask *ask, enum ask_state state)
 
 static void release(struct ask *ask)
 {
-	if (ask->timer)
-		event_free(ask->timer);
+	event_del(&ask->timer);
 	buf_wipe(&ask->text);
 	free(ask);
 }
@@ -170,7 +172,7 @@ static void set_timer(struct ask *ask, unsigned ms)
 {
 	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
-	event_add(ask->timer, &tv);
+	event_add(&ask->timer, &tv);
 }
 
 static void forget(struct ask *ask)
@@ -191,6 +193,7 @@ static void call_failed(enum ask_kind kind, union ask_fn fn, void *arg, bool lat
 						      : DIAL_FAILED };
 	struct msg_leaf_is leaf = { 0 };
 	struct msg_granted granted = { .status = GRANT_UNAVAILABLE };
+	struct msg_access_taken taken = { .why = STR("it cannot be passed on now") };
 
 	switch (kind) {
 	case ASK_RESOLVE:
@@ -207,6 +210,9 @@ static void call_failed(enum ask_kind kind, union ask_fn fn, void *arg, bool lat
 		break;
 	case ASK_GRANT:
 		fn.granted(arg, &granted);
+		break;
+	case ASK_ACCESS:
+		fn.access(arg, &taken);
 		break;
 	case ASK_KINDS:
 		abort();
@@ -280,8 +286,8 @@ static struct ask *new_ask(struct worker *w, enum ask_kind kind, union ask_fn fn
 	ask->full = t->open >= ASKS_MAX;
 	ask->state = ASK_FAILED;
 	buf_init(&ask->text, MESSAGE_MAX);
-	ask->timer = event_new(w->base, -1, 0, on_timer, ask);
-	if (!ask->timer || !enter(t, ask)) {
+	event_assign(&ask->timer, w->base, -1, 0, on_timer, ask);
+	if (!enter(t, ask)) {
 		release(ask);
 		return NULL;
 	}
@@ -322,6 +328,16 @@ static enum err say_grant(const struct ask *ask, struct channel *to)
 	return channel_send(to, MSG_GRANT, &m, NULL, 0);
 }
 
+static enum err say_access(const struct ask *ask, struct channel *to)
+{
+	struct str text = buf_str(&ask->text);
+	struct msg_access m = { .id = ask->id, .method = str_n(text.p, ask->method_n),
+				.url = str_n(text.p + ask->method_n, ask->url_n),
+				.reason = str_from(text, ask->method_n + ask->url_n) };
+
+	return channel_send(to, MSG_ACCESS, &m, NULL, 0);
+}
+
 static enum err say(const struct ask *ask, struct channel *to)
 {
 	struct msg_resolve resolve = { .id = ask->id, .name = buf_str(&ask->text) };
@@ -342,6 +358,8 @@ static enum err say(const struct ask *ask, struct channel *to)
 		return channel_send(to, MSG_LEAF, &leaf, NULL, 0);
 	case ASK_GRANT:
 		return say_grant(ask, to);
+	case ASK_ACCESS:
+		return say_access(ask, to);
 	case ASK_KINDS:
 		break;
 	}
@@ -440,6 +458,21 @@ ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str
 	return send_ask(ask);
 }
 
+ask_id ask_access(struct worker *w, struct str method, struct str url, struct str reason,
+		  access_fn *fn, void *arg)
+{
+	struct ask *ask = new_ask(w, ASK_ACCESS, (union ask_fn){ .access = fn }, arg);
+
+	if (!ask)
+		return 0;
+	buf_put_str(&ask->text, method);
+	buf_put_str(&ask->text, url);
+	buf_put_str(&ask->text, reason);
+	ask->method_n = method.n;
+	ask->url_n = url.n;
+	return send_ask(ask);
+}
+
 void ask_cancel(struct worker *w, ask_id id)
 {
 	struct ask *ask = find(w->asks, id);
@@ -526,6 +559,10 @@ static bool kind_of(uint16_t type, const void *msg, enum ask_kind *kind, ask_id 
 		*kind = ASK_GRANT;
 		*id = ((const struct msg_granted *)msg)->id;
 		return true;
+	case MSG_ACCESS_TAKEN:
+		*kind = ASK_ACCESS;
+		*id = ((const struct msg_access_taken *)msg)->id;
+		return true;
 	default:
 		return false;
 	}
@@ -572,6 +609,9 @@ static void call(struct worker *w, enum ask_kind kind, union ask_fn fn, void *ar
 		break;
 	case ASK_GRANT:
 		fn.granted(arg, msg);
+		break;
+	case ASK_ACCESS:
+		fn.access(arg, msg);
 		break;
 	case ASK_KINDS:
 		abort();

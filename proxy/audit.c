@@ -9,8 +9,8 @@
 
 void audit_rule(struct record *r, const struct rule_info *rule)
 {
-	char at[FILE_SHOWN_MAX + 16];
-	struct str file = rule->file;
+	char at[FILE_SHOWN_MAX + 1 + STR_DECIMAL_MAX], digits[STR_DECIMAL_MAX];
+	struct str file = rule->file, line;
 
 	record_str(r, REC_rule, rule->id);
 	if (rule->line == 0)
@@ -18,8 +18,11 @@ void audit_rule(struct record *r, const struct rule_info *rule)
 	/* Of a path too long the end is kept: the file's name, and the line behind it. */
 	if (file.n > FILE_SHOWN_MAX)
 		file = str_from(file, file.n - FILE_SHOWN_MAX);
-	snprintf(at, sizeof(at), "%.*s:%u", STR_ARG(file), rule->line);
-	record_str(r, REC_rule_at, str_of(at));
+	line = str_decimal(rule->line, digits);
+	memcpy(at, file.p, file.n);
+	at[file.n] = ':';
+	memcpy(at + file.n + 1, line.p, line.n);
+	record_str(r, REC_rule_at, str_n(at, file.n + 1 + line.n));
 }
 
 void audit_decision(struct record *r, const struct policy *p, struct decision d)

@@ -147,7 +147,7 @@ void broker_on_grant(struct sandbox *s, const struct msg_grant *m)
 	struct grant_ground ground;
 	struct grant g;
 
-	if (!broker_hear_dialer(s))
+	if (!tickets_find(s->tickets, m->ticket) && !broker_hear_dialer(s))
 		return;
 	ground = (struct grant_ground){ s->policy, s->tickets, s->broker->secrets };
 	grant_decide(&ground, m, &g);
@@ -191,7 +191,7 @@ static bool leaf_name_ok(const struct msg_leaf *m)
 
 void broker_on_leaf(struct sandbox *s, const struct msg_leaf *m)
 {
-	struct msg_leaf_is is = { .id = m->id };
+	struct msg_leaf_is is = { .id = m->id, .ca = buf_str(&s->ca_der) };
 	uint64_t now = s->broker->now();
 	struct buf der;
 
@@ -203,10 +203,7 @@ void broker_on_leaf(struct sandbox *s, const struct msg_leaf *m)
 			leaf_cache_put(s->leaves, m->name, is.leaf, now);
 		}
 	}
-	if (is.leaf.n) {
-		is.ok = 1;
-		is.ca = buf_str(&s->ca_der);
-	}
+	is.ok = is.leaf.n != 0;
 	broker_answer(s, MSG_LEAF_IS, &is);
 	buf_free(&der);
 }

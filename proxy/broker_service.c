@@ -7,8 +7,8 @@
  *
  * Order between the channels: the dialer sends TICKET to the broker before it sends DIALED to the
  * worker, so when a GRANT for that ticket has arrived here, its TICKET has, too, but perhaps not
- * been read. So on a GRANT the dialer's channel is drained first. Tickets end in the same channel,
- * in order: a connection that the dialer has given up has no grants any more.
+ * been read. So on a GRANT for a ticket that is not known the dialer's channel is drained first.
+ * Tickets end in the same channel, when the worker itself has given the connection up.
  *
  * Over deaths: what a worker asks is read only while its dialer has told all tickets there are
  * (TICKETS_TOLD). After a broker's death its successor so knows each live connection before it
@@ -113,6 +113,7 @@ static struct channel *open_worker(struct sandbox *s, int fd)
 		return NULL;
 	channel_set_phase(c, PHASE_RUN);
 	channel_set_limit(c, s->broker->max_queued, MSG_CREDITS);
+	channel_gather(c);
 	channel_pause(c, true);		/* until the dialer has told its tickets */
 	return c;
 }

@@ -1,4 +1,4 @@
-/* proxy/clock.h - the monotonic clock in milliseconds, for deadlines and measured phases
+/* proxy/clock.h - monotonic milliseconds for deadlines and measured phases, and the time of day
  *
  * Ownership   none.       Blocking  never (vDSO).       Failure  none.
  * Tests       through every deadline in tests/unit/proxy/test_engine.c
@@ -15,6 +15,15 @@ static inline uint64_t clock_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* The time of day, for what is told to people and stands in the log. */
+static inline uint64_t clock_wall_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 #endif

@@ -7,7 +7,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "policy/path.h"
+#include "policy/request_text.h"
+#include "proxy/cmd_policy_show.h"
+#include "proxy/cmd_reload.h"
 #include "proxy/reader_client.h"
 #include "proxy/usage.h"
 
@@ -21,117 +23,19 @@ struct options {
 static const char usage_text[] =
 	"usage: exeat policy check FILE [--settings FILE]\n"
 	"       exeat policy explain FILE REQUEST [--settings FILE]\n"
+	"       exeat policy show DIGEST [--log FILE]\n"
+	"       exeat policy reload ...\n"
 	"\n"
 	"check    says whether the policy loads, and if not, what to write instead\n"
 	"explain  says what the policy does to a request, step by step, and which rule does it\n"
+	"show     prints the policy that records of the log name by its digest\n"
+	"reload   has the appliance read its policies again: exeat policy reload --help\n"
 	"\n"
 	"  REQUEST            \"GET https://HOST/PATH\", \"connect HOST:PORT\" or \"resolve NAME\"\n"
 	"  --settings FILE    also check the policy's secrets against what these settings let go where\n"
 	"\n"
 	"The exit status is 0, also where the request would be denied; 1 if a file does not load, 64 for a\n"
 	"wrong command line.\n";
-
-/* ---- REQUEST ---- */
-
-static const char *read_host(struct str host, struct request_text *parts, struct facts *f)
-{
-	enum name_result r = name_canon(host, &parts->host);
-	struct str bare = host;
-
-	if (r == NAME_OK) {
-		f->host = name_str(&parts->host);
-		return NULL;
-	}
-	if (r != NAME_LITERAL)
-		return name_result_text(r);
-	if (bare.n > 2 && bare.p[0] == '[')
-		bare = str_n(bare.p + 1, bare.n - 2);
-	f->literal = true;
-	return addr_parse(bare, &f->addr) ? NULL : name_result_text(r);
-}
-
-static const char *read_authority(struct str authority, uint16_t port_default,
-				  struct request_text *parts, struct facts *f)
-{
-	struct str host;
-	enum name_result r = name_split_authority(authority, &host, &f->port);
-
-	if (r != NAME_OK && r != NAME_LITERAL)
-		return name_result_text(r);
-	if (f->port == 0)
-		f->port = port_default;
-	if (f->port == 0)
-		return "a port is missing: HOST:PORT";
-	return read_host(host, parts, f);
-}
-
-static const char *read_path(struct str rest, struct request_text *parts, struct facts *f)
-{
-	const char *why = NULL;
-	struct str path;
-
-	path = str_n(rest.p, str_find(str_n(rest.p, str_find(rest, '#')), '?'));
-	if (path.n == 0)
-		path = STR("/");
-	switch (path_normalise(path, &parts->path, &why)) {
-	case PATH_OK:
-		f->path = buf_str(&parts->path);
-		return NULL;
-	case PATH_AMBIGUOUS:	/* refused where paths matter: explain tells it */
-		return NULL;
-	case PATH_BAD:
-		break;
-	}
-	return why;
-}
-
-static const char *read_url(struct str method, struct str url, struct request_text *parts,
-			    struct explain_request *out)
-{
-	struct facts *f = &out->facts;
-	struct str rest = url;
-	size_t end;
-	const char *wrong;
-
-	if (!str_is_token(method))
-		return "the method is no token (RFC 9110 5.6.2)";
-	f->proto = str_starts(url, STR("https://")) ? PROTO_HTTPS
-		 : str_starts(url, STR("http://")) ? PROTO_HTTP : PROTO_UNKNOWN;
-	if (f->proto == PROTO_UNKNOWN)
-		return "a URL that starts with https:// or http:// is wanted: \"GET https://HOST/PATH\"";
-	rest = str_from(rest, f->proto == PROTO_HTTPS ? 8 : 7);
-	end = str_find(str_n(rest.p, str_find(str_n(rest.p, str_find(rest, '#')), '?')), '/');
-	if (str_find(str_n(rest.p, end), '@') < end)
-		return "a URL with a user in it is never sent";
-	wrong = read_authority(str_n(rest.p, end), f->proto == PROTO_HTTPS ? 443 : 80, parts, f);
-	if (wrong)
-		return wrong;
-	f->method = method;
-	out->kind = EXPLAIN_REQUEST;
-	return read_path(str_from(rest, end), parts, f);
-}
-
-const char *cmd_policy_request(struct str text, struct request_text *parts,
-			       struct explain_request *out)
-{
-	struct str rest = text, verb = str_cut(&rest, ' ');
-	const char *wrong;
-
-	*out = (struct explain_request){ .url = rest };
-	if (rest.n == 0 || str_find(rest, ' ') < rest.n)
-		return "two words are wanted: \"GET https://HOST/PATH\", \"connect HOST:PORT\" or "
-		       "\"resolve NAME\"";
-	if (str_eq(verb, STR("resolve"))) {
-		out->kind = EXPLAIN_RESOLVE;
-		wrong = read_host(rest, parts, &out->facts);
-		return !wrong && out->facts.literal ? "an address is not resolved: ask \"connect\"" : wrong;
-	}
-	if (str_eq(verb, STR("connect"))) {
-		out->kind = EXPLAIN_CONNECT;
-		return read_authority(rest, 0, parts, &out->facts);
-	}
-	return read_url(verb, rest, parts, out);
-}
 
 /* ---- commands ---- */
 
@@ -240,7 +144,7 @@ static int explain(const struct options *o)
 	int status = EX_USAGE;
 
 	buf_init(&parts.path, REQUEST_MAX);
-	wrong = cmd_policy_request(buf_str(&o->request), &parts, &request);
+	wrong = request_text_read(buf_str(&o->request), &parts, &request);
 	if (wrong) {
 		fprintf(stderr, "exeat policy explain: \"%.*s\": %s\n", STR_ARG(buf_str(&o->request)),
 			wrong);
@@ -273,9 +177,13 @@ int cmd_policy(int argc, char **argv)
 	int status;
 
 	if (argc < 2)
-		return usage_wrong("exeat policy", "check or explain?");
+		return usage_wrong("exeat policy", "check, explain, show or reload?");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
+	if (strcmp(argv[1], "show") == 0)
+		return cmd_policy_show(argc - 1, argv + 1);
+	if (strcmp(argv[1], "reload") == 0)
+		return cmd_reload(argc - 1, argv + 1);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].verb) != 0)
 			continue;
@@ -286,5 +194,5 @@ int cmd_policy(int argc, char **argv)
 		buf_free(&o.request);
 		return status;
 	}
-	return usage_wrong("exeat policy", "no command \"%s\": it is check or explain", argv[1]);
+	return usage_wrong("exeat policy", "no command \"%s\": it is check, explain, show or reload", argv[1]);
 }

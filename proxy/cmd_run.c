@@ -1,6 +1,7 @@
 #include "proxy/cmd_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,17 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cap-ng.h>
-
+#include "policy/policy.h"
 #include "proxy/log_path.h"
+#include "proxy/machine.h"
 #include "proxy/messages.h"
+#include "proxy/policy_store.h"
 #include "proxy/reader_client.h"
 #include "proxy/run.h"
 #include "proxy/run_folders.h"
 #include "proxy/settings.h"
 #include "proxy/usage.h"
-#include "sandbox/box.h"
-#include "sandbox/spawn.h"
 
 static const char usage_text[] =
 	"usage: exeat run --policy FILE [--settings FILE] [--log FILE] [--name NAME]\n"
@@ -100,69 +100,6 @@ static bool name_ok(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
-/* Whoever starts us may have kept some back, a container's runtime mostly. */
-static bool capabilities_ok(void)
-{
-	static const struct {
-		unsigned number;
-		const char *name;
-	} needed[] = {
-#define X(cap) { cap, #cap }
-		X(CAP_NET_ADMIN), X(CAP_SYS_ADMIN), X(CAP_NET_BIND_SERVICE), X(CAP_SETUID), X(CAP_SETGID),
-		X(CAP_SETPCAP), X(CAP_CHOWN), X(CAP_DAC_OVERRIDE), X(CAP_KILL),
-#undef X
-	};
-	bool ok = true;
-
-	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
-		if (capng_have_capability(CAPNG_EFFECTIVE, needed[i].number))
-			continue;
-		fprintf(stderr, "%s%s", ok ? "exeat run: missing: " : ", ", needed[i].name);
-		ok = false;
-	}
-	if (!ok)
-		fprintf(stderr, "; give that to this container, or start exeat outside of it\n");
-	return ok;
-}
-
-/* Roles and box have user numbers of their own, far up. */
-static bool has_all_users(void)
-{
-	FILE *f = fopen("/proc/self/uid_map", "re");
-	unsigned inside = 1, outside, n = 0;
-	bool all = f && fscanf(f, "%u %u %u", &inside, &outside, &n) == 3 && inside == 0 && n == UINT_MAX;
-
-	if (f)
-		fclose(f);
-	return all;
-}
-
-static bool machine_ok(void)
-{
-	char programs[PATH_MAX];
-
-	if (geteuid() != 0) {
-		fprintf(stderr, "exeat run: must be root: start it with sudo\n");
-		return false;
-	}
-	if (!capabilities_ok())
-		return false;
-	if (!has_all_users()) {
-		fprintf(stderr, "exeat run: root of a user namespace is not enough: start exeat outside of it\n");
-		return false;
-	}
-	if (spawn_find_programs(programs, sizeof(programs)) != OK) {
-		fprintf(stderr, "exeat run: exeat's other programs are neither beside it nor in ../libexec/exeat of "
-				"it: make install puts all in place\n");
-		return false;
-	}
-	if (!box_runtime()) {
-		fprintf(stderr, "exeat run: no container runtime: install one: apt-get install runc\n");
-		return false;
-	}
-	return true;
-}
-
 static bool folder_ok(const char *option, const char *path)
 {
 	struct stat st;
@@ -171,6 +108,19 @@ static bool folder_ok(const char *option, const char *path)
 		return true;
 	fprintf(stderr, "exeat run: %s %s: no such folder\n", option, path);
 	return false;
+}
+
+static bool folders_ok(const struct options *o, const char *log, const struct settings *settings)
+{
+	struct buf why;
+	bool ok;
+
+	buf_init(&why, 4 * PATH_MAX);
+	ok = run_folders_ok(o->rootfs, o->workspace, log, settings, &why);
+	if (!ok)
+		fprintf(stderr, "exeat run: --%.*s\n", STR_ARG(buf_str(&why)));
+	buf_free(&why);
+	return ok;
 }
 
 static int open_log(const char *path)
@@ -197,15 +147,39 @@ static bool log_path(const struct options *o, const struct settings *s, char out
 	return true;
 }
 
+/* The file that was compiled is kept beside the log, if it is still what it was then. */
+static void keep_policy(const struct run_spec *spec, int source, const struct stat *before)
+{
+	struct policy *p = NULL;
+	struct stat now;
+	enum err e = ERR_AGAIN;
+
+	if (stat(spec->policy_file, &now) == 0 && now.st_ino == before->st_ino && now.st_dev == before->st_dev &&
+	    now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+	    now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+		e = policy_map(&spec->policy, 1, &p);
+	if (!e)
+		e = policy_store_put(spec->log_path, policy_digest(p), source);
+	if (e)
+		fprintf(stderr, "exeat run: %s: not kept beside the log: %s\n", spec->policy_file,
+			e == ERR_SYSTEM	 ? strerror(errno)
+			: e == ERR_AGAIN ? "it has changed meanwhile"
+					 : err_text(e));
+	policy_free(p);
+}
+
 static int run(const struct options *o, const struct settings *settings, char **command)
 {
 	char name[32], log[PATH_MAX];
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
+	int status = RUN_FAILED, source = open(o->policy, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct buf rejected;
-	int status = RUN_FAILED;
+	struct stat before = { 0 };
 
+	if (source >= 0)
+		(void)!fstat(source, &before);
 	buf_init(&rejected, MSG_DIAGNOSTICS_MAX);
 	snprintf(name, sizeof(name), "run-%d", (int)getpid());
 	if (!spec.name)
@@ -216,8 +190,11 @@ static int run(const struct options *o, const struct settings *settings, char **
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
 	/* Only once the log is there has it a real path. */
-	if (spec.log >= 0 && run_folders_ok(o->rootfs, o->workspace, log, settings))
+	if (spec.log >= 0 && folders_ok(o, log, settings)) {
+		if (spec.policy >= 0 && source >= 0)
+			keep_policy(&spec, source, &before);
 		status = run_sandbox(&spec);
+	}
 	if (spec.policy < 0)
 		status = EXIT_REJECTED;
 	buf_free(&rejected);
@@ -225,6 +202,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 		close(spec.policy);
 	if (spec.log >= 0)
 		close(spec.log);
+	if (source >= 0)
+		close(source);
 	return status;
 }
 
@@ -239,7 +218,7 @@ int cmd_run(int argc, char **argv)
 	if (o.name && !name_ok(o.name))
 		return usage_wrong(command_name, "--name \"%s\": a name is 1 to 64 letters, digits, '.', '_' "
 				   "and '-'", o.name);
-	if (!machine_ok() || !folder_ok("--rootfs", o.rootfs) || !folder_ok("--workspace", o.workspace))
+	if (!machine_ok(command_name) || !folder_ok("--rootfs", o.rootfs) || !folder_ok("--workspace", o.workspace))
 		return RUN_FAILED;
 	settings = settings_load(o.settings);
 	if (!settings)

@@ -184,7 +184,7 @@ static void note_upstream(struct connection *c)
 	if (!up || !up->addr.family)
 		return;
 	c->dialled = up->addr;
-	snprintf(c->cert, sizeof(c->cert), "%s", up->cert);
+	memcpy(c->cert, up->cert, sizeof(c->cert));
 }
 
 static void end_exchange(struct connection *c, bool clean)
@@ -383,7 +383,8 @@ static void fill_env(struct connection *c)
 	};
 }
 
-struct connection *connection_new(struct connections *all, int fd, uint64_t id)
+struct connection *connection_new(struct connections *all, int fd, uint64_t id,
+				  const struct addr *to, uint16_t port)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
@@ -397,6 +398,8 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id)
 	c->policy = policy_hold(c->w->policy);
 	c->opened = c->since = c->quiet_since = clock_ms();
 	fill_env(c);
+	c->destination = *to;
+	c->env.site.port = port;
 	c->stream = stream_new(c->w->base, fd, wake, c);
 	c->timer = event_new(c->w->base, -1, EV_TIMEOUT, on_timer, c);
 	if (!c->stream || !c->timer) {
@@ -407,6 +410,8 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id)
 		free(c);
 		return NULL;
 	}
+	/* One that has asked and gone is not worth its origin's answer. */
+	stream_watch(c->stream);
 	return c;
 }
 

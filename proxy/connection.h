@@ -66,7 +66,9 @@ struct connection {
 	uint64_t bytes_up, bytes_down;
 };
 
-struct connection *connection_new(struct connections *all, int fd, uint64_t id);
+/* @to, @port: where the box went. */
+struct connection *connection_new(struct connections *all, int fd, uint64_t id,
+				  const struct addr *to, uint16_t port);
 void connection_pump(struct connection *c);
 void connection_step(struct connection *c, enum connection_event event);
 void connection_close(struct connection *c, const char *how);

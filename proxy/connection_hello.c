@@ -9,21 +9,11 @@
  * be allowed for.
  */
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "proxy/connection.h"
 #include "proxy/connections.h"
 
 /* ---- the destination ---- */
-
-static bool destination(struct connection *c)
-{
-	struct sockaddr_storage sa;
-	socklen_t n = sizeof(sa);
-
-	return getsockname(stream_fd(c->stream), (struct sockaddr *)&sa, &n) == 0 &&
-	       addr_from_sockaddr((struct sockaddr *)&sa, &c->destination, &c->env.site.port);
-}
 
 static void set_name(struct connection *c, const struct name *name)
 {
@@ -36,8 +26,6 @@ bool connection_look_up(struct connection *c)
 	struct str leased;
 	struct name name;
 
-	if (!destination(c))
-		return false;
 	if (c->destination.family == 4 && addr_to_v4(&c->destination) == c->w->refusal_address) {
 		c->refusal_address = c->env.refusal_address = true;
 		return policy_explains(c->policy);

@@ -1,6 +1,7 @@
 #include "proxy/audit.h"
 #include "proxy/clock.h"
 #include "proxy/connection.h"
+#include "proxy/refusal_list.h"
 #include "proxy/repeats.h"
 
 static void put_connection(struct record *r, const struct connection *c, const char *phase)
@@ -36,6 +37,10 @@ static void put_verdict(struct record *r, const struct connection *c)
 	} else if (c->refused) {
 		record_str(r, REC_verdict, STR("deny"));
 		record_str(r, REC_reason, str_of(c->ended));
+	} else if (c->refusal_address) {
+		/* Of plain HTTP: which name was meant, each request says. */
+		record_str(r, REC_verdict, STR("deny"));
+		record_str(r, REC_reason, STR("the address of refused names"));
 	}
 	if (c->refused || hopeless(c))
 		record_str(r, REC_refusal, str_of(c->refusal.id));
@@ -77,6 +82,24 @@ static enum err write_close(struct connection *c)
 	return audit_commit_end(c->w, c->policy, &r, c->open_recorded);
 }
 
+/* For the box's own list: what was refused before there was HTTP to say it in. */
+static void list_refusal(const struct connection *c)
+{
+	struct refusal_note note = { .step = c->env.site.proto == PROTO_HTTPS ? REFUSED_TLS
+									      : REFUSED_CONNECT,
+				     .id = c->refusal.id, .host = c->env.site.name,
+				     .port = c->env.site.port, .reason = str_of(c->ended),
+				     .retry = refusal_retry(c->refusal.reason) };
+
+	if (!c->refused)
+		return;
+	if (c->refusal.reason == REFUSAL_policy && c->decided) {
+		note.rule = policy_rule(c->policy, c->decision.rule).id;
+		note.reason = policy_rule(c->policy, c->decision.rule).reason;
+	}
+	refusal_list_note(c->w->refusals, &note);
+}
+
 bool connection_record_close(struct connection *c)
 {
 	struct repeat what = { .kind = RECORD_connection, .decision = c->decision,
@@ -92,11 +115,14 @@ bool connection_record_close(struct connection *c)
 		refusal_id(&c->refusal);
 	if (counts && !repeats_first(c->w->repeats, &what, c->refusal.id)) {
 		c->close_recorded = true;
+		list_refusal(c);
 		return true;
 	}
 	e = write_close(c);
 	if (e && counts)
 		repeats_drop(c->w->repeats, &what);
 	c->close_recorded = e != ERR_FULL;
+	if (c->close_recorded)
+		list_refusal(c);
 	return c->close_recorded;
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
+#include "proxy/notice.h"
+#include "proxy/refusal_list.h"
 #include "proxy/repeats.h"
 #include "sandbox/confine.h"
 
@@ -138,6 +140,13 @@ static void refuse(struct connections *all, int fd)
 {
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
 
+	struct refusal r = { .reason = REFUSAL_too_many_connections };
+	struct refusal_note note = { .step = REFUSED_CONNECT, .id = r.id,
+				     .reason = str_of(refusal_name(r.reason)),
+				     .retry = refusal_retry(r.reason) };
+
+	refusal_id(&r);
+	refusal_list_note(all->w->refusals, &note);
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	close(fd);
 	if (all->refused++ == 0)
@@ -150,9 +159,24 @@ static void refuse(struct connections *all, int fd)
 _Static_assert(2 * MSG_CONNECTIONS_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
 	       "each connection of a box and its upstream have a descriptor");
 
-static void take(struct connections *all, int fd)
+/* The transparent listener's connections keep the address that the box went to. */
+static bool destination(int fd, struct addr *to, uint16_t *port)
 {
-	struct connection *c = connection_new(all, fd, ++all->next_id);
+	struct sockaddr_storage sa;
+	socklen_t n = sizeof(sa);
+
+	return getsockname(fd, (struct sockaddr *)&sa, &n) == 0 &&
+	       addr_from_sockaddr((struct sockaddr *)&sa, to, port);
+}
+
+static bool is_gateway(const struct worker *w, const struct addr *to)
+{
+	return w->notice && to->family == 4 && addr_to_v4(to) == w->gateway;
+}
+
+static void take(struct connections *all, int fd, const struct addr *to, uint16_t port)
+{
+	struct connection *c = connection_new(all, fd, ++all->next_id, to, port);
 
 	if (!c)
 		return;
@@ -164,6 +188,23 @@ static void take(struct connections *all, int fd)
 	}
 	connection_step(c, CE_KNOWN);
 	connection_pump(c);
+}
+
+static void sort(struct connections *all, int fd)
+{
+	struct addr to;
+	uint16_t port;
+
+	if (!destination(fd, &to, &port)) {
+		close(fd);	/* it is gone already */
+	} else if (is_gateway(all->w, &to)) {
+		if (!notice_take(all->w->notice, fd))
+			refuse(all, fd);
+	} else if (all->n >= all->w->max_connections) {
+		refuse(all, fd);
+	} else {
+		take(all, fd, &to, port);
+	}
 }
 
 static void on_readable(evutil_socket_t listener, short what, void *arg)
@@ -184,10 +225,7 @@ static void on_readable(evutil_socket_t listener, short what, void *arg)
 		}
 		if (fd < 0)
 			return;
-		if (all->n >= all->w->max_connections)
-			refuse(all, fd);
-		else
-			take(all, fd);
+		sort(all, fd);
 	}
 }
 

@@ -172,6 +172,7 @@ static struct channel *open_worker(struct box *b, int fd)
 	if (c) {
 		channel_set_phase(c, PHASE_RUN);
 		channel_set_limit(c, b->dialer->max_queued, MSG_CREDITS);
+		channel_gather(c);
 	}
 	return c;
 }

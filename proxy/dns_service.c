@@ -31,7 +31,7 @@
 #include "proxy/dns_judge.h"
 #include "proxy/dns_listen.h"
 #include "proxy/dns_record.h"
-#include "proxy/refusal.h"
+#include "proxy/refusal_list.h"
 #include "proxy/tally.h"
 
 #define QUESTIONS_MAX 1024
@@ -121,17 +121,18 @@ enum cause { CAUSE_POLICY, CAUSE_ARTEFACT, CAUSE_NO_HOST, CAUSE_NO_POINTER, CAUS
 static const struct {
 	const char *text;	/* NULL: the policy's own rule */
 	bool by_name;		/* counted by name */
+	const char *retry;
 } causes[CAUSES] = {
-	[CAUSE_POLICY] = { NULL, true },
-	[CAUSE_ARTEFACT] = { "a name that only a search list or a special use makes", false },
-	[CAUSE_NO_HOST] = { "a name that no host has", false },
-	[CAUSE_NO_POINTER] = { "an address that has no name here", false },
-	[CAUSE_MALFORMED] = { "a malformed query", false },
-	[CAUSE_CLASS] = { "a class other than IN", false },
-	[CAUSE_OPCODE] = { "an operation other than a query", false },
-	[CAUSE_TOO_MANY] = { "too many questions are waiting", false },
-	[CAUSE_DIALER] = { "refused by the dialer", true },
-	[CAUSE_NO_LEASE] = { "no address could be leased for the name", true },
+	[CAUSE_POLICY] = { NULL, true, "ask" },
+	[CAUSE_ARTEFACT] = { "a name that only a search list or a special use makes", false, "never" },
+	[CAUSE_NO_HOST] = { "a name that no host has", false, "never" },
+	[CAUSE_NO_POINTER] = { "an address that has no name here", false, "never" },
+	[CAUSE_MALFORMED] = { "a malformed query", false, "never" },
+	[CAUSE_CLASS] = { "a class other than IN", false, "never" },
+	[CAUSE_OPCODE] = { "an operation other than a query", false, "never" },
+	[CAUSE_TOO_MANY] = { "too many questions are waiting", false, "later" },
+	[CAUSE_DIALER] = { "refused by the dialer", true, "ask" },
+	[CAUSE_NO_LEASE] = { "no address could be leased for the name", true, "later" },
 };
 
 static void make_key(struct buf *key, enum cause cause, const struct dns_query *q,
@@ -182,6 +183,22 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return dns_record(s->w, &e) == OK;
 }
 
+/* For the box's own list, whatever type was asked for: its user knows of none. */
+static void list_refusal(struct dns_service *s, const struct dns_query *q, enum cause cause,
+			 const struct rule_info *rule, const char *id)
+{
+	struct refusal_note note = { .step = REFUSED_DNS, .id = id, .host = name_of(q),
+				     .reason = str_of(causes[cause].text),
+				     .retry = causes[cause].retry,
+				     .any_host = !causes[cause].by_name };
+
+	if (!causes[cause].text) {
+		note.rule = rule->id;
+		note.reason = rule->reason.n ? rule->reason : STR("no rule allows the name");
+	}
+	refusal_list_note(s->w->refusals, &note);
+}
+
 /* Records the refusal, or counts it, and answers @a with its id in the words of an Extended
  * Error. */
 static void refuse(struct dns_service *s, struct dns_asker *asker, const struct dns_query *q,
@@ -214,6 +231,7 @@ static void refuse(struct dns_service *s, struct dns_asker *asker, const struct 
 	else
 		snprintf(text, sizeof(text), "%s refusal=%s", causes[cause].text, id);
 	a->ede_text = str_of(text);
+	list_refusal(s, q, cause, &rule, id);
 	if (recorded)
 		reply(asker, q, a);
 	else

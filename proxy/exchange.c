@@ -29,6 +29,7 @@
 #include "proxy/answer.h"
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"
+#include "proxy/refusal_list.h"
 
 enum result { NEXT, WAIT, MOVED, DONE };
 
@@ -42,12 +43,11 @@ void exchange_refuse(struct exchange *x, enum refusal_reason reason, struct str 
 	x->refusal = (struct refusal){ .reason = reason, .host = exchange_host(x),
 				       .method = buf_str(&x->method), .path = buf_str(&x->path) };
 	refusal_id(&x->refusal);
-	snprintf(x->why, sizeof(x->why), "%.*s",
-		 (int)(why.n < EXCHANGE_WHY_MAX ? why.n : EXCHANGE_WHY_MAX), why.n ? why.p : "");
+	str_to_z(why, x->why, sizeof(x->why));
 	x->refusal.why = str_of(x->why);
 	if (x->decided)
 		x->refusal.rule = x->rule.id;
-	snprintf(x->ended, sizeof(x->ended), "%s", refusal_name(reason));
+	str_to_z(str_of(refusal_name(reason)), x->ended, sizeof(x->ended));
 }
 
 void exchange_refuse_by_rule(struct exchange *x)
@@ -84,6 +84,26 @@ static bool recorded(struct exchange *x, enum err e)
 	return e != ERR_FULL;
 }
 
+/* For the box's own list. */
+static void list_refusal(const struct exchange *x)
+{
+	const struct refusal *r = &x->refusal;
+	struct refusal_note note = { .step = REFUSED_HTTP, .id = r->id, .host = r->host,
+				     .port = x->env->site.port, .method = r->method,
+				     .path = r->path, .rule = r->rule, .reason = r->why,
+				     .retry = refusal_retry(r->reason) };
+	char text[EXCHANGE_WHY_MAX + 64];
+
+	if (r->reason != REFUSAL_policy) {
+		snprintf(text, sizeof(text), "%s%s%s", refusal_name(r->reason),
+			 r->why.n ? ": " : "", x->why);
+		note.reason = str_of(text);
+	} else if (r->why.n == 0) {
+		note.reason = STR("no rule allows it");
+	}
+	refusal_list_note(x->env->w->refusals, &note);
+}
+
 static enum result finish_refusal(struct exchange *x)
 {
 	enum err e;
@@ -95,6 +115,7 @@ static enum result finish_refusal(struct exchange *x)
 		return WAIT;
 	if (e)
 		x->refusal.reason = REFUSAL_log_unavailable;
+	list_refusal(x);
 	if (x->answer_begun)
 		x->env->box->abort(x->env->box_port);
 	else
@@ -151,12 +172,28 @@ static enum result step_decide(struct exchange *x)
 	return NEXT;
 }
 
+static bool idempotent(struct str method)
+{
+	static const char *const list[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE" };
+
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+		if (str_eq(method, str_of(list[i])))
+			return true;
+	return false;
+}
+
+/* Even if the origin has had it (RFC 9110 9.2.2). */
+static bool may_be_sent_again(const struct exchange *x)
+{
+	return x->request.body == BODY_NONE && idempotent(buf_str(&x->method));
+}
+
 static enum result step_dial(struct exchange *x)
 {
 	const struct exchange_env *env = x->env;
 
 	if (!x->up && *env->kept) {
-		if (upstream_usable(*env->kept))
+		if (upstream_usable(*env->kept, !may_be_sent_again(x)))
 			x->up = *env->kept;
 		else
 			upstream_free(*env->kept);
@@ -265,10 +302,7 @@ static void on_granted(void *arg, const struct msg_granted *g)
 	x->granted = true;
 	x->grant_status = g->status;
 	if (g->status == GRANT_OK) {
-		snprintf(x->credential, sizeof(x->credential), "%.*s",
-			 (int)(g->credential.n < sizeof(x->credential) ? g->credential.n
-								       : sizeof(x->credential)),
-			 g->credential.n ? g->credential.p : "");
+		str_to_z(g->credential, x->credential, sizeof(x->credential));
 		for (size_t i = 0; i < g->fields.n && i < g->values.n; i++)
 			fields_add(&x->edits, g->fields.v[i], g->values.v[i]);
 		/* An edit whose answer could not be searched is not put on. */
@@ -385,6 +419,10 @@ static void put_host(struct exchange *x, struct fields *out)
 	bool v6 = site->literal && x->env->literal.family == 6;
 	char text[NAME_MAX_LEN + 16], port[8] = "";
 
+	if (site->port == usual && !v6) {
+		fields_add(out, STR("host"), site->name);
+		return;
+	}
 	if (site->port != usual)
 		snprintf(port, sizeof(port), ":%u", site->port);
 	snprintf(text, sizeof(text), "%s%.*s%s%s", v6 ? "[" : "", STR_ARG(site->name), v6 ? "]" : "", port);
@@ -455,7 +493,7 @@ static enum result step_finish(struct exchange *x)
 	const struct exchange_env *env = x->env;
 	enum err e;
 
-	snprintf(x->ended, sizeof(x->ended), "%s", x->request_ended ? "complete" : "answered early");
+	str_to_z(x->request_ended ? STR("complete") : STR("answered early"), x->ended, sizeof(x->ended));
 	e = exchange_record_end(x);
 	env->box->hold(env->box_port, e == ERR_FULL);
 	if (!recorded(x, e))
@@ -502,23 +540,13 @@ bool exchange_step(struct exchange *x)
 
 /* ---- a dead upstream ---- */
 
-static bool idempotent(struct str method)
-{
-	static const char *const list[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE" };
-
-	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
-		if (str_eq(method, str_of(list[i])))
-			return true;
-	return false;
-}
-
 static bool may_retry(const struct exchange *x)
 {
 	if (!x->up->reused || x->retried || x->first_byte || x->answer_begun || x->bytes_up)
 		return false;
 	if (stream_bytes_out(x->up->stream) == x->sent_from)
 		return true;
-	return x->request.body == BODY_NONE && idempotent(buf_str(&x->method));
+	return may_be_sent_again(x);
 }
 
 void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why)
@@ -582,7 +610,7 @@ void exchange_abandon(struct exchange *x, const char *how)
 	x->abandoned = true;
 	if (x->up && x->up->stream && x->head_sent)
 		stream_abort(x->up->stream);
-	snprintf(x->ended, sizeof(x->ended), "%s", how);
+	str_to_z(str_of(how), x->ended, sizeof(x->ended));
 }
 
 /* ---- for the owner ---- */
@@ -655,6 +683,7 @@ struct exchange *exchange_new(const struct exchange_env *env)
 		return NULL;
 	x->env = env;
 	x->policy = policy_hold(env->w->policy);
+	x->policies = env->w->policies;
 	buf_init(&x->method, HTTP1_LINE_MAX);
 	buf_init(&x->target, HTTP1_LINE_MAX);
 	buf_init(&x->path, HTTP1_LINE_MAX);

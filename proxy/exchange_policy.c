@@ -7,6 +7,9 @@
  * words where the origin's has not begun, and else a break that no client takes for the answer's
  * end.
  *
+ * The log knows the policy in force and the one before it: who outlives two goes on under the new
+ * one.
+ *
  * A path is known to the new policy only in the one reading of it (path.h), which the old one may
  * not have asked for. Where there is none, what depends on it is denied.
  */
@@ -20,6 +23,7 @@ static void adopt(struct exchange *x)
 {
 	policy_free(x->policy);
 	x->policy = policy_hold(x->env->w->policy);
+	x->policies = x->env->w->policies;
 }
 
 static void begin_again(struct exchange *x)
@@ -59,13 +63,18 @@ static struct decision decide_again(struct exchange *x)
 	return d;
 }
 
+static void adopt_decision(struct exchange *x, struct decision d)
+{
+	adopt(x);
+	x->decision = d;
+	x->rule = policy_rule(x->policy, d.rule);
+}
+
 static void outlaw(struct exchange *x, struct decision d)
 {
 	char why[EXCHANGE_WHY_MAX];
 
-	adopt(x);
-	x->decision = d;
-	x->rule = policy_rule(x->policy, d.rule);
+	adopt_decision(x, d);
 	x->outlawed = true;
 	snprintf(why, sizeof(why), "%s%s%.*s", AUDIT_OUTLAWED, x->rule.reason.n ? ": " : "",
 		 STR_ARG(x->rule.reason));
@@ -86,4 +95,6 @@ void exchange_new_policy(struct exchange *x)
 	d = decide_again(x);
 	if (d.verdict != VERDICT_ALLOW)
 		outlaw(x, d);
+	else if (x->env->w->policies - x->policies > 1)
+		adopt_decision(x, d);
 }

@@ -34,6 +34,7 @@ struct exchange {
 
 	/* what was decided */
 	struct policy *policy;		/* that judges it: held, since another may take its place */
+	unsigned policies;		/* w->policies, when it was in force */
 	struct decision decision;
 	bool decided;
 	bool outlawed;			/* allowed, until a new policy came */

@@ -1,5 +1,9 @@
 #include "proxy/fields.h"
 
+#include <stdlib.h>
+
+#define FIELDS_FIRST 16
+
 /* Generated once from RFC 9110 5.5 and 5.6.2: the sum of HTTP_TOKEN, HTTP_VALUE and HTTP_TARGET. */
 const uint8_t http_class[256] = {
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0,
@@ -22,21 +26,28 @@ const uint8_t http_class[256] = {
 
 void fields_init(struct fields *f, size_t max_bytes)
 {
-	f->n = 0;
-	f->overflow = false;
+	*f = (struct fields){ 0 };
 	buf_init(&f->text, max_bytes);
+}
+
+static void forget_all(struct fields *f)
+{
+	free(f->at);
+	f->at = NULL;
+	f->room = 0;
+	fields_clear(f);
 }
 
 void fields_free(struct fields *f)
 {
 	buf_free(&f->text);
-	fields_clear(f);
+	forget_all(f);
 }
 
 void fields_wipe(struct fields *f)
 {
 	buf_wipe(&f->text);
-	fields_clear(f);
+	forget_all(f);
 }
 
 void fields_clear(struct fields *f)
@@ -52,12 +63,30 @@ bool fields_failed(const struct fields *f)
 	return f->overflow || f->text.failed;
 }
 
+/* One more entry. False: too many, or no memory. */
+static bool more_room(struct fields *f)
+{
+	size_t room = f->room ? 2 * f->room : FIELDS_FIRST;
+	struct field_at *at;
+
+	if (f->n < f->room)
+		return true;
+	if (f->n == FIELDS_MAX)
+		return false;
+	at = realloc(f->at, room * sizeof(*at));
+	if (!at)
+		return false;
+	f->at = at;
+	f->room = room;
+	return true;
+}
+
 void fields_add(struct fields *f, struct str name, struct str value)
 {
 	struct field_at *at;
 	char *to;
 
-	if (f->n == FIELDS_MAX || name.n == 0) {
+	if (name.n == 0 || !more_room(f)) {
 		f->overflow = true;
 		return;
 	}

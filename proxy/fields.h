@@ -64,8 +64,8 @@ struct field_at {
 
 struct fields {
 	struct buf text;
-	struct field_at at[FIELDS_MAX];
-	size_t n;
+	struct field_at *at;
+	size_t n, room;
 	bool overflow;
 };
 

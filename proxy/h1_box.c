@@ -157,7 +157,7 @@ static void interim(void *port, const struct reply *a)
 
 static void put_framing(struct h1_box *b, const struct reply *a)
 {
-	char length[24];
+	char length[STR_DECIMAL_MAX];
 
 	b->chunked = a->body == BODY_STREAM && b->minor > 0;
 	if (a->body == BODY_STREAM && b->minor == 0)
@@ -166,10 +166,8 @@ static void put_framing(struct h1_box *b, const struct reply *a)
 		fields_remove(a->fields, STR("content-length"));
 	if (b->chunked)
 		fields_add(a->fields, STR("transfer-encoding"), STR("chunked"));
-	if (a->body == BODY_LENGTH) {
-		snprintf(length, sizeof(length), "%llu", (unsigned long long)a->length);
-		fields_add(a->fields, STR("content-length"), str_of(length));
-	}
+	if (a->body == BODY_LENGTH)
+		fields_add(a->fields, STR("content-length"), str_decimal(a->length, length));
 }
 
 static void head(void *port, const struct reply *a)

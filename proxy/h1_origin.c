@@ -6,16 +6,14 @@
 
 static void put_framing(struct upstream *up, const struct request *r, struct fields *fields)
 {
-	char length[24];
+	char length[STR_DECIMAL_MAX];
 	struct str te;
 
 	up->chunked = r->body == BODY_STREAM;
 	if (up->chunked)
 		fields_add(fields, STR("transfer-encoding"), STR("chunked"));
-	if (r->body == BODY_LENGTH) {
-		snprintf(length, sizeof(length), "%llu", (unsigned long long)r->length);
-		fields_add(fields, STR("content-length"), str_of(length));
-	}
+	if (r->body == BODY_LENGTH)
+		fields_add(fields, STR("content-length"), str_decimal(r->length, length));
 	/* TE is for the next hop: who sends it says so (RFC 9110 10.1.4). */
 	if (fields_get(fields, STR("te"), &te))
 		fields_add(fields, STR("connection"), STR("TE"));

@@ -38,6 +38,7 @@
 
 #include "conf/json.h"
 #include "proxy/allowance.h"
+#include "proxy/clock.h"
 
 #define TURN_RECORDS 64
 #define STAMP_MAX 65
@@ -74,7 +75,7 @@ struct journal {
 	struct source *sources[JOURNAL_RINGS_MAX];	/* NULL: free */
 	size_t n;		/* behind the last one in use */
 	size_t first;		/* whose turn is first in the next batch */
-	bool refusing;
+	bool refusing, lingers;
 	uint64_t torn;		/* bytes cut off, not told yet */
 	char note[NOTE_MAX];
 	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
@@ -84,6 +85,7 @@ struct journal {
 	bool recalls;
 	struct {		/* the batch that is being made */
 		uint64_t lines, records, since_checkpoint;
+		bool found;	/* something in a ring */
 		bool checkpoint, rotated, note, torn;
 	} batch;
 };
@@ -168,6 +170,7 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 	snprintf(s->sandbox, sizeof(s->sandbox), "%.*s", STR_ARG(writer->sandbox));
 	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(writer->policy));
 	ring_set_refusing(ring, j->refusing);
+	ring_linger(ring, j->lingers);
 	j->sources[*number] = s;
 	if (*number == j->n)
 		j->n++;
@@ -218,14 +221,6 @@ void journal_wake_seen(struct journal *j, size_t number)
 
 /* ---- lines ---- */
 
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 struct checkpoint {
 	const char *id;
 	char signature[LOG_SIGNATURE_HEX + 1];
@@ -243,7 +238,7 @@ static enum err put_checkpoint(struct journal *j)
 {
 	struct log_place place = log_next_place(j->log);
 	struct checkpoint c = { .id = log_signer_id(j->config.signer) };
-	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_checkpoint),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_checkpoint),
 				 .fields = checkpoint_fields, .arg = &c, .ends_file = true };
 	enum err e = log_sign(j->config.signer, place.seq, place.prev, c.signature);
 
@@ -344,7 +339,7 @@ static void fault_fields(void *arg, struct json *json)
 
 static enum err put_fault(struct journal *j, struct fault *f)
 {
-	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_log_fault),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_log_fault),
 				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE,
 				 .fields = fault_fields, .arg = f };
 
@@ -508,6 +503,7 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, e
 		stop_reading(s, "it wrote a record that it may not write: it is not read any more");
 	if (e || s->fault)
 		return ERR_AGAIN;
+	j->batch.found = true;
 	if (head.ends && head.has_exchange)
 		end_seen(s, head.exchange);
 	e = is_written(j, s, &written);
@@ -601,7 +597,7 @@ static bool wants_checkpoint(const struct journal *j, uint64_t now_ms, enum jour
 
 static enum err put_last(struct journal *j, uint64_t now_ms, enum journal_want want)
 {
-	struct log_line line = { .time_us = now_us(), .kind = record_kind_name(RECORD_rotated),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_rotated),
 				 .ends_file = true };
 	enum err e = OK;
 
@@ -777,6 +773,19 @@ enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want wan
 	if (!e)
 		go_on(j);
 	return e;
+}
+
+bool journal_idle(const struct journal *j)
+{
+	return !j->batch.found;
+}
+
+void journal_linger(struct journal *j, bool linger)
+{
+	j->lingers = linger && !j->config.synced;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			ring_linger(j->sources[i]->ring, j->lingers);
 }
 
 bool journal_has_written(const struct journal *j)

@@ -74,6 +74,11 @@ must_use enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal
 /* When there is something to write that no ring will wake for (a held begin, a checkpoint): as
  * @now_ms, or JOURNAL_NEVER. */
 uint64_t journal_due(const struct journal *j);
+/* Did the last batch find nothing in any ring? */
+bool journal_idle(const struct journal *j);
+/* ring_linger() for all rings, from the next batch on; never where lines are waited for
+ * (config.synced). */
+void journal_linger(struct journal *j, bool linger);
 /* Has anything but checkpoints been written since the file was last changed? */
 bool journal_has_written(const struct journal *j);
 /* Puts a line of kind log_fault into the next batch; its text is copied. */

@@ -26,12 +26,15 @@
 
 #include "proxy/log_rotate.h"
 #include "proxy/messages.h"
+#include "proxy/policy_store.h"
+#include "proxy/run_folders.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
 #include "sandbox/spawn.h"
 
 #define BOX_TEXTS_MAX (4u << 20)	/* arguments and environment together */
 #define KEPT_MAX 8
+#define BOXED_TEXT_MAX 1024u	/* of msg_boxed.text */
 
 struct launcher {
 	const struct launcher_job *job;
@@ -58,8 +61,10 @@ static enum err start_launcher(const struct launcher_job *job, bool sibling, int
 	if (channel_pair(ends) != OK)
 		return ERR_SYSTEM;
 	*pid = sibling ? spawn_fork_sibling() : fork();
-	if (*pid == 0)
+	if (*pid == 0) {
+		close(ends[0]);		/* with it, the channel's end would not be heard of */
 		run(job, ends[1], parent);
+	}
 	close(ends[1]);
 	if (*pid > 0)
 		*fd = ends[0];
@@ -89,14 +94,31 @@ static void launch(struct launcher *l, const struct msg_launch *m)
 
 /* ---- wires ---- */
 
+/* The supervisor may not look into other processes' folders, where most of these are. */
+static int open_netns(struct str path, struct wire_error *why)
+{
+	char name[PATH_MAX];
+	int fd;
+
+	snprintf(name, sizeof(name), "%.*s", STR_ARG(path));
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		*why = (struct wire_error){ "the network namespace to attach to", errno };
+	return fd;
+}
+
 static void make_wire(struct launcher *l, const struct msg_wire *m, int netns)
 {
 	struct msg_wired done = { .id = m->id };
 	struct wire_error why = { "out of memory", ENOMEM };
 	struct wire_box b;
+	bool made = (!m->netns.n || (netns = open_netns(m->netns, &why)) >= 0) &&
+		    wire_box_open(l->job->gateway, m->index, &l->job->settings->link_pool, netns, &b,
+				  &why) == OK;
 
-	if (wire_box_open(l->job->gateway, m->index, &l->job->settings->link_pool, netns, &b, &why) !=
-	    OK) {
+	if (m->netns.n && netns >= 0)
+		close(netns);
+	if (!made) {
 		done.code = why.code ? (uint32_t)why.code : EIO;
 		done.what = str_of(why.what);
 		answer(l, MSG_WIRED, &done, NULL, 0);
@@ -172,6 +194,7 @@ static void free_texts(struct texts *t)
 /* The message's texts end where they end: the box's description wants them 0-ended. */
 struct box_words {
 	char name[MSG_SANDBOX_NAME_MAX + 1], rootfs[PATH_MAX], workspace[PATH_MAX], init[PATH_MAX];
+	char output[PATH_MAX];
 	char kept_text[KEPT_MAX][PATH_MAX];
 	const char *kept[KEPT_MAX + 1];
 };
@@ -186,6 +209,7 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 	put_word(w->name, sizeof(w->name), m->name);
 	put_word(w->rootfs, sizeof(w->rootfs), m->rootfs);
 	put_word(w->workspace, sizeof(w->workspace), m->workspace);
+	put_word(w->output, sizeof(w->output), m->output);
 	snprintf(w->init, sizeof(w->init), "%s/exeat-init", l->job->programs);
 	for (size_t i = 0; i < m->kept.n && i < KEPT_MAX; i++) {
 		put_word(w->kept_text[i], sizeof(w->kept_text[i]), m->kept.v[i]);
@@ -193,31 +217,65 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 	}
 }
 
+/* What its command writes goes there. False: @why. */
+static bool open_output(const struct box_words *w, int stdio[3], struct buf *why)
+{
+	struct stat st;
+
+	stdio[1] = stdio[2] = open(w->output, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
+				   O_NOCTTY, 0600);
+	if (stdio[1] >= 0 && fstat(stdio[1], &st) == 0 && S_ISREG(st.st_mode))
+		return true;
+	buf_printf(why, "output %s: %s", w->output, stdio[1] < 0 ? strerror(errno) : "is no file");
+	return false;
+}
+
+static bool make(const struct launcher *l, const struct box_spec *spec, int *channel,
+		 struct buf *text)
+{
+	char isolation[BOX_ISOLATION_MAX];
+
+	if (!run_folders_ok(spec->rootfs, spec->workspace, l->job->log_path, l->job->settings, text))
+		return false;
+	if (box_make(spec, channel, isolation) != OK) {
+		buf_put_str(text, str_of(box_error()));
+		return false;
+	}
+	buf_put_str(text, str_of(isolation));
+	return true;
+}
+
 static void start_box(struct launcher *l, const struct msg_box *m, const int *fds,
 		      const struct texts *t, struct msg_boxed *done)
 {
 	struct box_words *w = calloc(1, sizeof(*w));
-	char isolation[BOX_ISOLATION_MAX];
+	struct box_spec spec = { .command = t->arguments, .netns = fds[FD_BOX_NETNS],
+				 .nameserver = m->nameserver, .ca_pem = m->ca_pem,
+				 .environment = (const char *const *)t->environment,
+				 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
+				 .terminal = m->terminal, .memory = m->memory,
+				 .processes = m->processes };
 	int channel = -1;
-	enum err e;
+	struct buf text;
 
 	if (!w)
 		return;
 	put_words(w, l, m);
-	e = box_make(&(struct box_spec){ .id = w->name, .rootfs = m->rootfs.n ? w->rootfs : NULL,
-					 .workspace = m->workspace.n ? w->workspace : NULL,
-					 .kept = w->kept, .init = w->init, .command = t->arguments,
-					 .netns = fds[FD_BOX_NETNS], .nameserver = m->nameserver,
-					 .ca_pem = m->ca_pem,
-					 .environment = (const char *const *)t->environment,
-					 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
-					 .terminal = m->terminal, .memory = m->memory,
-					 .processes = m->processes }, &channel, isolation);
-	done->ok = e == OK;
-	done->text = str_of(e == OK ? isolation : box_error());
-	answer(l, MSG_BOXED, done, &channel, e == OK);
+	spec.id = w->name;
+	spec.rootfs = m->rootfs.n ? w->rootfs : NULL;
+	spec.workspace = m->workspace.n ? w->workspace : NULL;
+	spec.kept = w->kept;
+	spec.init = w->init;
+	buf_init(&text, 4 * PATH_MAX);
+	done->ok = (!m->output.n || open_output(w, spec.stdio, &text)) &&
+		   make(l, &spec, &channel, &text);
+	done->text = str_n(buf_str(&text).p, text.n < BOXED_TEXT_MAX ? text.n : BOXED_TEXT_MAX);
+	answer(l, MSG_BOXED, done, &channel, done->ok);
 	if (channel >= 0)
 		close(channel);
+	if (m->output.n && spec.stdio[1] >= 0)
+		close(spec.stdio[1]);
+	buf_free(&text);
 	free(w);
 }
 
@@ -250,6 +308,15 @@ static void rotate(struct launcher *l)
 		close(fd);
 }
 
+static void keep_policy(const struct launcher *l, const struct msg_keep_policy *m, int source)
+{
+	enum err e = policy_store_put(l->job->log_path, m->digest, source);
+
+	if (e)
+		fprintf(stderr, "exeat: a policy's source could not be kept beside the log: %s\n",
+			e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+}
+
 /* ---- life ---- */
 
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -272,6 +339,9 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 		break;
 	case MSG_ROTATE:
 		rotate(l);
+		break;
+	case MSG_KEEP_POLICY:
+		keep_policy(l, msg, fds[0]);
 		break;
 	}
 	channel_close_fds(fds, n_fds);

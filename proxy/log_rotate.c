@@ -21,10 +21,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conf/json.h"
+#include "proxy/clock.h"
 #include "proxy/log_files.h"
 #include "proxy/log_read.h"
 #include "proxy/log_write.h"
@@ -105,13 +105,10 @@ static void continued_fields(void *arg, struct json *json)
 
 static enum err write_first_line(struct rotation *r)
 {
-	struct timespec now;
-	struct log_line line = { .kind = record_kind_name(RECORD_continued),
+	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_continued),
 				 .fields = continued_fields, .arg = r->aside };
 	enum err e;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	line.time_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	log_file_continues(r->new, r->old);
 	e = log_batch_begin(r->new);
 	if (!e)

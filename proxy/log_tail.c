@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/date.h"
 #include "conf/utf8.h"
 #include "proxy/log_files.h"
 #include "proxy/log_read.h"
@@ -75,6 +76,7 @@ static const struct {
 	{ "policy_load",   "policy[ {file}]" },
 	{ "policy_reject", "policy refused[ {file}][: {reason}][: {diagnostics}]" },
 	{ "worker_lost",   "{role} died[ (pid {pid})][ of signal {signal}][ {reason}]" },
+	{ "control",       "control[ {method} {path}] -> {status} by user {peer_uid} (pid {peer_pid})[: {reason}]" },
 	{ "log_fault",     "log: {reason}[ ({role})]" },
 	{ "checkpoint",    "checkpoint[ signed with {key}]" },
 	{ "rotated",       "log: this file has ended" },
@@ -189,7 +191,7 @@ void log_tail_line(struct str line, bool colour, struct buf *out)
 		buf_put_c(out, '\n');
 		return;
 	}
-	put_column(object, "time", LOG_TIME_MAX - 1, out);
+	put_column(object, "time", DATE_TEXT_MAX - 1, out);
 	put_column(object, "sandbox", 12, out);
 	if (colour)
 		buf_put_str(out, colour_of(object));

@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/date.h"
 #include "conf/hex.h"
 #include "conf/json.h"
 
@@ -325,13 +326,13 @@ bool log_batch_full(const struct log_file *l)
 enum err log_batch_line(struct log_file *l, const struct log_line *line)
 {
 	struct json json;
-	char time[LOG_TIME_MAX];
+	char time[DATE_TEXT_MAX];
 	size_t start = l->batch.n;
 	enum err e;
 
 	if (log_batch_full(l) && !line->ends_file)
 		return ERR_FULL;
-	log_time_format(line->time_us, time);
+	date_format(line->time_us, time);
 	json_init(&json, &l->batch);
 	json_object(&json);
 	json_put_u64(&json, "seq", l->batch_end.seq + 1);

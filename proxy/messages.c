@@ -34,7 +34,8 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, U32, max_headers, 0),
 		F(struct msg_worker_start, U32, idle_ms, 0),
 		F(struct msg_worker_start, U8, synced, 0),
-		F(struct msg_worker_start, U64, memory, 0) }),
+		F(struct msg_worker_start, U64, memory, 0),
+		F(struct msg_worker_start, STR, contact, MSG_CONTACT_MAX) }),
 	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_dialer_start, LIST, servers, 8),
 		F(struct msg_dialer_start, U32, timeout_ms, 0),
@@ -80,7 +81,8 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_launched, U32, code, 0) }),
 	ROW(WIRE, S, L, PHASE_RUN, msg_wire, FDS(0, 1), .fields = {
 		F(struct msg_wire, U32, id, 0),
-		F(struct msg_wire, U32, index, 0) }),
+		F(struct msg_wire, U32, index, 0),
+		F(struct msg_wire, STR, netns, MSG_PATH_MAX) }),
 	ROW(WIRED, L, S, PHASE_RUN, msg_wired, FDS(0, FD_WIRED_N), .fields = {
 		F(struct msg_wired, U32, id, 0),
 		F(struct msg_wired, U32, code, 0),
@@ -94,6 +96,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_box, STR, name, MSG_SANDBOX_NAME_MAX),
 		F(struct msg_box, STR, rootfs, MSG_PATH_MAX),
 		F(struct msg_box, STR, workspace, MSG_PATH_MAX),
+		F(struct msg_box, STR, output, MSG_PATH_MAX),
 		F(struct msg_box, LIST, kept, 8),
 		F(struct msg_box, U32, nameserver, 0),
 		F(struct msg_box, STR, ca_pem, MSG_PEM_MAX),

@@ -94,6 +94,7 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_SEALED_MAX 4096		/* a CA, sealed by the broker */
 #define MSG_REASON_MAX 1024
 #define MSG_URL_MAX 4096
+#define MSG_CONTACT_MAX 1024	/* whom a box's people ask, in the operator's words */
 #define MSG_DER_MAX 4096		/* a certificate, a public key */
 #define MSG_PEM_MAX 8192
 #define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
@@ -114,6 +115,7 @@ struct msg_worker_start {
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
 	uint64_t memory;		/* bytes that it may have */
+	struct str contact;		/* for the notice page; may be empty */
 };
 
 struct msg_nursery_start {		/* what all workers have in common */
@@ -180,6 +182,7 @@ struct msg_launched {			/* descriptors, where it was: channel, pidfd */
 struct msg_wire {			/* descriptors: none, or a network namespace to attach to */
 	uint32_t id;
 	uint32_t index;			/* of the /30 */
+	struct str netns;		/* a path of one to attach to, where no descriptor came */
 };
 
 struct msg_wired {			/* descriptors, where it worked: FD_WIRED_... */
@@ -196,6 +199,7 @@ struct msg_box {			/* descriptors: FD_BOX_... */
 	uint32_t id;
 	struct str name;		/* of the container and its folder */
 	struct str rootfs, workspace;	/* empty: made, ephemeral */
+	struct str output;		/* a file to write to, instead of FD_BOX_OUT and FD_BOX_ERR */
 	struct str_list kept;		/* files that the box must not change */
 	uint32_t nameserver;		/* host order */
 	struct str ca_pem;
@@ -394,7 +398,7 @@ struct msg_leaf {
 struct msg_leaf_is {
 	uint32_t id;
 	uint8_t ok;			/* 0: not to be allowed, or no signature */
-	struct str leaf, ca;		/* DER */
+	struct str leaf, ca;		/* DER; the CA's comes with a refusal, too */
 };
 
 enum grant_status {

@@ -213,7 +213,17 @@ void part_end(struct part *p)
 		set_state(p, PART_ENDING);
 }
 
-static void gone(struct part *p, int status)
+static bool is_there(const struct appliance *a, const struct part *p)
+{
+	const struct part *q = a->parts;
+
+	while (q && q != p)
+		q = q->next;
+	return q != NULL;
+}
+
+/* A hook may free the part. */
+static void gone(const struct appliance *a, struct part *p, int status)
 {
 	bool asked = p->asked_to_end;
 
@@ -223,7 +233,8 @@ static void gone(struct part *p, int status)
 		p->hooks->ended(p);
 	else if (!asked && p->hooks->lost)
 		p->hooks->lost(p);
-	p->pid = 0;
+	if (is_there(a, p))
+		p->pid = 0;
 }
 
 /* As waitpid() would have said it. */
@@ -232,31 +243,32 @@ static int wait_status(const siginfo_t *info)
 	return info->si_code == CLD_EXITED ? info->si_status << 8 : info->si_status & 0x7f;
 }
 
-static void look_after(struct part *p)
+/* True: it is gone. */
+static bool look_after(const struct appliance *a, struct part *p)
 {
 	siginfo_t info = { .si_pid = 0 };
 
 	if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WSTOPPED | WNOHANG) < 0 || info.si_pid == 0)
-		return;
+		return false;
 	if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
 		part_lose(p, "was stopped by a signal");
-		return;
+		return false;
 	}
 	close_channel(p);	/* it may not have said so yet */
 	forget_orders(p);
-	gone(p, wait_status(&info));
+	gone(a, p, wait_status(&info));
+	return true;
 }
 
 /* A hook may add a part or free one: after each the list is walked anew. */
 void parts_reap(struct appliance *a)
 {
-	for (struct part *p = a->parts, *next; p; p = next) {
-		enum part_state before = p->state;
+	struct part *p = a->parts;
 
-		next = p->next;
-		if (p->pid <= 0 || before == PART_WANTED || before == PART_NONE)
-			continue;
-		look_after(p);
+	while (p) {
+		bool lives = p->pid > 0 && p->state != PART_WANTED && p->state != PART_NONE;
+
+		p = lives && look_after(a, p) ? a->parts : p->next;
 	}
 }
 

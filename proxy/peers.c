@@ -68,8 +68,10 @@ bool peers_open(struct worker *w, enum role role, int fd)
 				     .arg = w };
 	struct channel *c = channel_new(w->base, fd, &peer);
 
-	if (c)
+	if (c) {
 		channel_set_phase(c, PHASE_RUN);
+		channel_gather(c);
+	}
 	*channel_of(w, role) = c;
 	return c != NULL;
 }

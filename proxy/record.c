@@ -23,11 +23,11 @@
 enum value_type { TYPE_STR, TYPE_U64, TYPE_BOOL };
 
 static const struct {
-	const char *name;
+	struct str key;		/* as it stands in a line */
 	enum value_type type;
 	size_t cap;
 } fields[RECORD_FIELD_COUNT] = {
-#define X(name, type, cap) { #name, TYPE_##type, cap },
+#define X(name, type, cap) { { "\"" #name "\":", sizeof("\"" #name "\":") - 1 }, TYPE_##type, cap },
 	RECORD_FIELDS(X)
 #undef X
 };
@@ -248,15 +248,14 @@ void record_write_fields(struct str bytes, struct json *json)
 
 	bytes = str_from(bytes, HEAD_BYTES);
 	while (bytes.n && next_field(&bytes, &v) == OK) {
-		const char *name = fields[v.field].name;
-
 		if (v.field == REC_sandbox || v.field == REC_policy)
 			continue;
+		json_key_written(json, fields[v.field].key);
 		if (fields[v.field].type == TYPE_STR)
-			json_put_str(json, name, v.text);
+			json_str(json, v.text);
 		else if (fields[v.field].type == TYPE_U64)
-			json_put_u64(json, name, v.number);
+			json_u64(json, v.number);
 		else
-			json_put_bool(json, name, v.number != 0);
+			json_bool(json, v.number != 0);
 	}
 }

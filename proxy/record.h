@@ -45,7 +45,9 @@
 	X(log_fault,      BY(RECORDER))   /* a torn line, or a role that broke these tables */     \
 	X(checkpoint,     BY(RECORDER))   /* a signature over this line's seq and prev */         \
 	X(rotated,        BY(RECORDER))   /* a file's last line */                                \
-	X(continued,      BY(RECORDER))   /* a file's first line, by who put the one before aside */
+	X(continued,      BY(RECORDER))   /* a file's first line, by who put the one before aside */ \
+	X(access_request, BY(SUPERVISOR)) /* a box asked for access, or an operator closed that */ \
+	X(control,        BY(SUPERVISOR)) /* an operator asked for a change, or was refused */
 
 /* name, type (STR, U64, BOOL), cap of a text in bytes (longer ones are cut and end in "...") */
 #define RECORD_FIELDS(X)                                                                          \
@@ -113,7 +115,13 @@
 	X(signal,        U64,  0)                                                                 \
 	X(seconds,       U64,  0)                                                                 \
 	X(cpu_ms,        U64,  0)                                                                 \
-	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */
+	X(before,        STR,  64)   /* policy_load: the digest of what it replaces */            \
+	X(number,        U64,  0)    /* of a request for access */                                \
+	X(url,           STR,  4096) /* asked for */                                              \
+	X(note,          STR,  512)  /* the operator's */                                         \
+	X(peer_uid,      U64,  0)    /* who asked, over the control socket */                     \
+	X(peer_pid,      U64,  0)                                                                 \
+	X(found,         STR,  512)  /* start: what the one before has left */
 
 enum record_kind {
 #define X(name, by) RECORD_##name,

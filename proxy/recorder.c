@@ -5,6 +5,9 @@
  * (journal.h), and again soon where more is waiting. Where the log cannot be written the supervisor
  * is told once (LOG_STATE), the rings refuse, and a try a second is made until it can be again.
  *
+ * While records come the recorder lingers: it looks again by itself every LINGER_MS, and no writer
+ * has to wake it for each of them. A look that finds nothing ends that.
+ *
  * Another appliance's recorder may write to the same file; the lock is held for the time of a
  * batch. It is asked for again after LOCK_RETRY_MS, and after LOCK_PATIENCE_MS the log counts as
  * one that cannot be written.
@@ -24,7 +27,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "proxy/clock.h"
 #include "proxy/journal.h"
@@ -32,6 +34,7 @@
 #include "sandbox/channel.h"
 
 #define RETRY_MS 1000
+#define LINGER_MS 5
 #define LOCK_RETRY_MS 2
 #define LOCK_PATIENCE_MS 2000
 #define FILE_PATIENCE_MS 10000
@@ -55,7 +58,7 @@ struct recorder {
 	struct journal *journal;
 	struct ring_state rings[JOURNAL_RINGS_MAX];	/* by the journal's number */
 	struct event *pump;	/* a timer, or at once */
-	bool unwritable;
+	bool unwritable, lingers;
 	uint64_t locked_since;	/* 0: the lock was free */
 	uint64_t rotate_bytes, rotate_us;	/* 0: never */
 	uint64_t rotate_after;	/* not before that: the last try failed */
@@ -147,12 +150,10 @@ static void go_on_without(struct recorder *r, int code)
 static bool is_old_enough(const struct recorder *r)
 {
 	uint64_t first = log_first_time_us(r->log);
-	struct timespec now;
 
 	if (r->rotate_us == 0 || first == 0)
 		return false;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 > first + r->rotate_us;
+	return clock_wall_us() > first + r->rotate_us;
 }
 
 static bool is_to_rotate(const struct recorder *r, uint64_t now)
@@ -199,10 +200,30 @@ static void close_ended(struct recorder *r)
 
 /* ---- the pump ---- */
 
+static void linger(struct recorder *r, bool on)
+{
+	r->lingers = on;
+	journal_linger(r->journal, on);
+}
+
+/* After a batch that has taken all there was. */
+static void wait_for_more(struct recorder *r, uint64_t now)
+{
+	uint64_t due = is_to_rotate(r, now) ? now : journal_due(r->journal);
+	uint64_t in = due > now ? due - now : 0;
+
+	if (r->lingers && journal_idle(r->journal)) {
+		linger(r, false);
+		pump_in(r, 0);
+	} else if (r->lingers) {
+		pump_in(r, in < LINGER_MS ? in : LINGER_MS);
+	} else if (due != JOURNAL_NEVER) {
+		pump_in(r, in);
+	}
+}
+
 static void written(struct recorder *r, uint64_t now, bool rotated)
 {
-	uint64_t due;
-
 	tell_state(r, true, 0);
 	close_ended(r);
 	/* Rings may have more for the next file. */
@@ -214,9 +235,7 @@ static void written(struct recorder *r, uint64_t now, bool rotated)
 		return;
 	}
 	answer_drains(r);
-	due = is_to_rotate(r, now) ? now : journal_due(r->journal);
-	if (due != JOURNAL_NEVER)
-		pump_in(r, due > now ? due - now : 0);
+	wait_for_more(r, now);
 }
 
 static void pump(struct recorder *r)
@@ -270,6 +289,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	journal_wake_seen(ring->r->journal, ring->number);
+	linger(ring->r, true);
 	pump_now(ring->r);
 }
 

@@ -1,11 +1,18 @@
 #include "proxy/refusal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "conf/json.h"
+
+#define PHRASE_TITLE_MAX 80
+#define PHRASE_RULE_MAX 64
+#define PHRASE_WHY_MAX 128
+static_assert(PHRASE_TITLE_MAX + PHRASE_RULE_MAX + PHRASE_WHY_MAX +
+	      sizeof(": rule :  (refusal 0123456789abcdef)") <= REFUSAL_PHRASE_MAX, "all parts fit");
 
 struct row {
 	const char *name, *error, *title;
@@ -98,6 +105,7 @@ static void write_body(const struct refusal *r, struct buf *body)
 	put_known(&j, "host", r->host);
 	put_known(&j, "method", r->method);
 	put_known(&j, "path", r->path);
+	json_put_str(&j, "help", STR(REFUSAL_HELP));
 	json_put_str(&j, "refusal", str_of(r->id));
 	json_put_str(&j, "retry", str_of(refusal_retry(r->reason)));
 	if (row->retry == RETRY_LATER)
@@ -134,6 +142,27 @@ static void write_proxy_status(const struct refusal *r, struct buf *out)
 		put_details(out, r->why, REFUSAL_DETAILS_MAX);
 	}
 	buf_printf(out, " (refusal %s)\"", r->id);
+}
+
+/* What a reason phrase may hold (RFC 9112 4), within ASCII; '?' for the rest. */
+static void put_phrase(struct buf *out, struct str s, size_t max)
+{
+	for (size_t i = 0; i < s.n && i < max; i++)
+		buf_put_c(out, s.p[i] >= 0x20 && s.p[i] < 0x7f ? s.p[i] : '?');
+}
+
+void refusal_phrase(const struct refusal *r, struct buf *out)
+{
+	put_phrase(out, str_of(rows[r->reason].title), PHRASE_TITLE_MAX);
+	if (r->rule.n) {
+		buf_put_str(out, STR(": rule "));
+		put_phrase(out, r->rule, PHRASE_RULE_MAX);
+	}
+	if (r->why.n) {
+		buf_put_str(out, STR(": "));
+		put_phrase(out, r->why, PHRASE_WHY_MAX);
+	}
+	buf_printf(out, " (refusal %s)", r->id);
 }
 
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body)

@@ -72,7 +72,9 @@ enum refusal_reason {
 };
 
 #define REFUSAL_RETRY_S 5	/* for RETRY_LATER: when */
+#define REFUSAL_HELP "http://exeat.internal/refusals"	/* where the box can look further */
 #define REFUSAL_DETAILS_MAX 512	/* bytes of Proxy-Status details */
+#define REFUSAL_PHRASE_MAX 320	/* apt cuts off at 360 */
 
 struct refusal {
 	enum refusal_reason reason;
@@ -93,6 +95,9 @@ const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
  * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
+/* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing
+ * else of an answer that is an error. */
+void refusal_phrase(const struct refusal *r, struct buf *out);
 /* Removes from an origin's answer the marks that only Exeat's own may bear: members of Proxy-Status
  * that name exeat, and a Proxy-Status that is malformed (RFC 8941: it could be read either way). An
  * answer whose Proxy-Status does not name exeat is the origin's, whatever its body says. */

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
-#include "proxy/refusal.h"
+#include "proxy/refusal_list.h"
 #include "proxy/tally.h"
 #include "proxy/worker.h"
 #include "sandbox/nflog.h"
@@ -120,6 +120,29 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return audit_commit(r->w, r->w->policy, &rec) == OK;
 }
 
+/* For the box's own list. */
+static void list_refusal(struct refused *r, const struct refused_packet *p,
+			 struct decision decision, const char *id)
+{
+	const struct rule_info rule = policy_rule(r->w->policy, decision.rule);
+	char text[ADDR_TEXT_MAX], protocol[16];
+	struct refusal_note note = { .step = REFUSED_CONNECT, .id = id, .port = p->port,
+				     .rule = rule.id, .reason = rule.reason, .retry = "ask" };
+
+	if (!name_behind(r, &p->to, &note.host))
+		note.host = str_of(addr_format(&p->to, text));
+	note.protocol = str_of(protocol_name(p->protocol, protocol));
+	if (p->protocol == IPPROTO_UDP) {
+		note.reason = STR("UDP does not leave here");
+		note.retry = "never";
+	} else if (p->to.family == 4 && addr_to_v4(&p->to) == r->w->refusal_address) {
+		note.reason = STR("the name that led to this address was refused, see step dns");
+	} else if (note.reason.n == 0) {
+		note.reason = STR("no rule allows this port of this host or address");
+	}
+	refusal_list_note(r->w->refusals, &note);
+}
+
 static struct packet_key key_of(const struct refused_packet *p)
 {
 	struct packet_key key;
@@ -136,13 +159,15 @@ static void note(struct refused *r, const struct refused_packet *p)
 {
 	const struct packet_key key = key_of(p);
 	const struct str bytes = str_n((const char *)&key, sizeof(key));
-	const struct tally_line *line;
+	const struct decision decision = decide(r, p);
+	const struct tally_line *line = NULL;
 	struct refusal refusal = { 0 };
 
 	refusal_id(&refusal);
-	if (tally_note(r->tally, bytes, decide(r, p), refusal.id, &line) == TALLY_FIRST &&
+	if (tally_note(r->tally, bytes, decision, refusal.id, &line) == TALLY_FIRST &&
 	    record(r, line) != OK)
 		tally_retry(r->tally, bytes);
+	list_refusal(r, p, decision, line ? line->id : refusal.id);
 }
 
 static void take_datagram(struct refused *r, struct str datagram)

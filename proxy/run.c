@@ -26,15 +26,18 @@ static void on_sandbox_end(struct appliance *a, struct sandbox *s)
 	r->sandbox = NULL;
 }
 
-static void on_signal(struct appliance *a, int sig)
+/* What is typed at a terminal has reached the runtime, too; only what was sent to this process is
+ * passed on. */
+static void on_signal(struct appliance *a, int sig, bool typed)
 {
 	struct run *r = a->user;
 
 	if (!r->sandbox)
 		return;
-	if (r->sandbox->started)
-		box_signal(r->sandbox->box, sig);
-	else if (sig != SIGWINCH) {
+	if (r->sandbox->started) {
+		if (!typed && r->sandbox->box)
+			box_signal(r->sandbox->box, sig);
+	} else if (sig != SIGWINCH) {
 		r->signal = sig;
 		sandbox_stop(r->sandbox, true, "ended by a signal before its start");
 	}

@@ -40,8 +40,8 @@ static bool holds_file(const char *folder, const char *file)
 	return realpath(file, real) && holds(folder, real);
 }
 
-static bool no_secret_in(const char *option, const char *path, const char *folder,
-			 const struct settings *settings)
+static bool no_secret_in(const char *what, const char *path, const char *folder,
+			 const struct settings *settings, struct buf *why)
 {
 	for (size_t i = 0; i < settings->n_secrets; i++) {
 		char file[PATH_MAX];
@@ -49,48 +49,49 @@ static bool no_secret_in(const char *option, const char *path, const char *folde
 		snprintf(file, sizeof(file), "%.*s", STR_ARG(settings->secrets[i].file));
 		if (!settings->secrets[i].file.n || !holds_file(folder, file))
 			continue;
-		fprintf(stderr, "exeat run: %s %s: it holds the secret %s, which the box must not see: "
-			"move one of them\n", option, path, file);
+		buf_printf(why, "%s %s: it holds the secret %s, which the box must not see: move one of them",
+			   what, path, file);
 		return false;
 	}
 	return true;
 }
 
-static bool rootfs_ok(const char *rootfs, const struct settings *settings)
+static bool rootfs_ok(const char *rootfs, const struct settings *settings, struct buf *why)
 {
 	char folder[PATH_MAX];
 
 	if (!rootfs || !realpath(rootfs, folder))
 		return true;
 	if (strcmp(folder, "/") == 0) {
-		fprintf(stderr, "exeat run: --rootfs /: a box is not shown all of this machine: without "
-			"--rootfs it has this machine's programs\n");
+		buf_put_str(why, STR("rootfs /: a box is not shown all of this machine: without one of its own "
+				     "it has this machine's programs"));
 		return false;
 	}
-	return no_secret_in("--rootfs", rootfs, folder, settings);
+	return no_secret_in("rootfs", rootfs, folder, settings, why);
 }
 
-static bool workspace_ok(const char *workspace, const char *log, const struct settings *settings)
+static bool workspace_ok(const char *workspace, const char *log, const struct settings *settings,
+			 struct buf *why)
 {
 	char folder[PATH_MAX];
 
 	if (!workspace || !realpath(workspace, folder))
 		return true;
 	if (is_systems(folder)) {
-		fprintf(stderr, "exeat run: --workspace %s: the system's own folder: the box could change "
-			"it; make a folder for its work\n", workspace);
+		buf_printf(why, "workspace %s: the system's own folder: the box could change it; make a folder "
+			   "for its work", workspace);
 		return false;
 	}
 	if (holds_file(folder, log)) {
-		fprintf(stderr, "exeat run: --workspace %s: it holds the audit log %s, which the box could "
-			"change: name another place with --log\n", workspace, log);
+		buf_printf(why, "workspace %s: it holds the audit log %s, which the box could change: give the "
+			   "log another place (--log, log.path)", workspace, log);
 		return false;
 	}
-	return no_secret_in("--workspace", workspace, folder, settings);
+	return no_secret_in("workspace", workspace, folder, settings, why);
 }
 
 bool run_folders_ok(const char *rootfs, const char *workspace, const char *log,
-		    const struct settings *settings)
+		    const struct settings *settings, struct buf *why)
 {
-	return rootfs_ok(rootfs, settings) && workspace_ok(workspace, log, settings);
+	return rootfs_ok(rootfs, settings, why) && workspace_ok(workspace, log, settings, why);
 }

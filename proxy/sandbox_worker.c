@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/access_table.h"
+
 /* ---- leases ---- */
 
 /* Two bytes a port, little endian. */
@@ -45,6 +47,19 @@ static void on_lease(struct sandbox *s, const struct msg_lease *m)
 	(void)!part_send(&s->worker, MSG_LEASED, &answer, NULL, 0);
 }
 
+/* ---- requests for access ---- */
+
+static void on_access(struct sandbox *s, const struct msg_access *m)
+{
+	struct msg_access_taken answer = { .id = m->id };
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	access_table_ask(s->a->access, s->a->ring, str_of(s->name), m,
+			 (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, &answer);
+	(void)!part_send(&s->worker, MSG_ACCESS_TAKEN, &answer, NULL, 0);
+}
+
 /* ---- its life ---- */
 
 static bool worker_started(struct part *p)
@@ -63,6 +78,8 @@ static void worker_message(struct part *p, uint16_t type, const void *msg, int *
 	channel_close_fds(fds, n_fds);
 	if (type == MSG_LEASE)
 		on_lease(p->owner, msg);
+	else if (type == MSG_ACCESS)
+		on_access(p->owner, msg);
 	else if (type == MSG_POLICY_TAKEN)
 		policies_taken(p, msg);
 	else

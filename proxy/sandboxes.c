@@ -90,6 +90,8 @@ static bool copy_spec(struct sandbox *s, const struct sandbox_spec *spec)
 	s->netns = dup_or_none(spec->netns);
 	s->rootfs = copy_or_none(spec->rootfs);
 	s->workspace = copy_or_none(spec->workspace);
+	s->output = copy_or_none(spec->output);
+	s->netns_path = copy_or_none(spec->netns_path);
 	s->program = spec->command ? copy_or_none(spec->command[0]) : NULL;
 	s->terminal = spec->terminal;
 	if (spec->command) {
@@ -303,6 +305,7 @@ static void order_box(struct sandbox *s)
 	struct msg_box m = { .id = ++a->last_order, .name = str_of(s->box_id),
 			     .rootfs = str_of(s->rootfs ? s->rootfs : ""),
 			     .workspace = str_of(s->workspace ? s->workspace : ""),
+			     .output = str_of(s->output ? s->output : ""),
 			     .kept = { kept, a->settings->path.n ? 2 : 1 },
 			     .nameserver = s->wire.gateway, .ca_pem = buf_str(&s->ca_pem),
 			     .arguments = s->n_arguments, .terminal = s->terminal,
@@ -424,7 +427,8 @@ static struct part *maker(struct appliance *a)
 
 static void order_wire(struct sandbox *s)
 {
-	struct msg_wire m = { .id = ++s->a->last_order, .index = s->number };
+	struct msg_wire m = { .id = ++s->a->last_order, .index = s->number,
+			      .netns = str_of(s->netns_path ? s->netns_path : "") };
 
 	s->wire_order = m.id;
 	if (part_send(s->maker, MSG_WIRE, &m, &s->netns, s->netns >= 0) != OK)
@@ -450,6 +454,8 @@ static void start(struct sandbox *s)
 	}
 	s->started = true;
 	s->state = SANDBOX_RUNNING;
+	if (s->a->on_sandbox_start)
+		s->a->on_sandbox_start(s->a, s);
 }
 
 static void step_forward(struct sandbox *s)
@@ -591,6 +597,8 @@ void sandbox_free(struct sandbox *s)
 	policy_file_release(s->policy);
 	free(s->rootfs);
 	free(s->workspace);
+	free(s->output);
+	free(s->netns_path);
 	free(s->program);
 	free(s);
 }

@@ -63,7 +63,8 @@ struct settings {
 	void *owned;			/* the tree that the texts lie in */
 };
 
-/* @path NULL: ~/.config/exeat/exeat.yaml, else /etc/exeat/exeat.yaml, else the defaults. */
+/* @path NULL: ~/.config/exeat/exeat.yaml, else /etc/exeat/exeat.yaml, else the defaults.
+ * Empty: the defaults. */
 struct settings *settings_load(const char *path);
 struct settings *settings_load_here(const char *path);
 /* The file as it is written; NULL for the defaults. */

@@ -1,9 +1,13 @@
 /* Theory of operation
  *
  * Reading happens in the socket's event only, writing in stream_settle() only. Three things make a
- * stream readable without its socket being so: bytes that OpenSSL has decrypted already
+ * stream readable without its socket being so: bytes that OpenSSL has taken already
  * (SSL_has_pending), an owner that took bytes and made room, and a handshake that has just ended.
- * For the first two stream_settle() activates the event itself.
+ * For the first two stream_settle() activates the event itself, where reading was left off (@left)
+ * and not where it came to the end of what there is: part of a record may wait in OpenSSL for the
+ * rest.
+ *
+ * Buffers that are empty are given back: most connections are idle most of the time.
  *
  * Back-pressure towards the writer has a memory: once stream_full() has said yes it says so until
  * the queue fell to STREAM_LOW; stream_settle() then wakes the owner by activating the write event.
@@ -30,6 +34,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proxy/tls_io.h"
+
 #define READ_CHUNK 16384u
 /* SSL_R_*_ALERT_*: an alert of the peer is its number plus this (SSL_AD_REASON_OFFSET). */
 #define IS_ALERT(reason) ((reason) >= SSL_AD_REASON_OFFSET)
@@ -37,12 +43,16 @@
 struct stream {
 	int fd;
 	SSL *ssl;
-	struct event *readable, *writable;
+	struct event *readable, *writable, *gone;
 	stream_wake_fn *wake;
 	void *arg;
 	struct buf in, out;
 	size_t in_taken, out_sent;
-	bool handshaking, want, ended, clean, full, held, finish, finished, aborted;
+	size_t in_used, out_used;	/* how far the buffers were ever filled: what is to be wiped */
+	size_t last_pass;		/* bytes that the last pass read */
+	bool handshaking, want, ended, clean, full, held, finish, finished, aborted, watched;
+	bool left;		/* reading was left off before its end */
+	bool reads, writes;	/* the events are set */
 	short need;		/* what a handshake waits for */
 	bool write_to_read;	/* reading waits for room to write */
 	bool unsent;		/* the trouble is that of writing */
@@ -58,6 +68,13 @@ static void fail(struct stream *s, enum stream_trouble trouble, const char *why)
 		return;
 	s->trouble = trouble;
 	snprintf(s->why, sizeof(s->why), "%s", why);
+}
+
+/* The queue is empty but after trouble, and clearing an empty one costs more than a look. */
+static void forget_errors(void)
+{
+	if (ERR_peek_error())
+		ERR_clear_error();
 }
 
 /* What OpenSSL's error queue says, in words that name the cause. */
@@ -89,6 +106,7 @@ static void handshake(struct stream *s)
 	int r, e;
 
 	ERR_clear_error();
+	tls_io_woken(SSL_get_rbio(s->ssl));
 	r = SSL_do_handshake(s->ssl);
 	if (r == 1) {
 		s->handshaking = false;
@@ -109,7 +127,7 @@ static size_t read_tls(struct stream *s, char *to, size_t n)
 	size_t got = 0;
 	int r, e;
 
-	ERR_clear_error();
+	forget_errors();
 	errno = 0;
 	r = SSL_read_ex(s->ssl, to, n, &got);
 	if (r == 1)
@@ -164,27 +182,83 @@ static bool can_read(const struct stream *s)
 	return !s->handshaking && !s->ended && (s->trouble == STREAM_FINE || s->unsent);
 }
 
-static void read_some(struct stream *s)
+/* Reading again would only say so. */
+static bool nothing_behind(const struct stream *s, size_t got, size_t room)
 {
-	size_t budget = STREAM_PASS_MAX, got = 1;
+	if (s->ssl)
+		return !SSL_has_pending(s->ssl) && tls_io_drained(SSL_get_rbio(s->ssl));
+	return got < room;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t read_into(struct stream *s, char *to, size_t n)
+{
+	return s->ssl ? read_tls(s, to, n) : read_plain(s, to, n);
+}
+
+/* Through room that all streams share: most that comes is small, and takes no more than it needs.
+ */
+static size_t read_small(struct stream *s, size_t n)
+{
+	static char room[READ_CHUNK];
+	size_t got = read_into(s, room, n);
+
+	buf_put(&s->in, room, got);
+	explicit_bzero(room, got);
+	return got;
+}
+
+static size_t read_large(struct stream *s, size_t n)
+{
+	char *to = buf_room(&s->in, n);
+	size_t got = to ? read_into(s, to, n) : 0;
+
+	if (to)
+		buf_grown(&s->in, got);
+	return got;
+}
+
+/* One read of at most @max bytes. *more: there may be more. */
+static size_t read_once(struct stream *s, size_t max, bool *more)
+{
+	size_t n = least(least(room(s), READ_CHUNK), max), got;
+
+	got = s->last_pass < READ_CHUNK ? read_small(s, n) : read_large(s, n);
+	if (s->in.failed) {
+		fail(s, STREAM_OVERFLOW, "out of memory");
+		*more = false;
+		return 0;
+	}
+	if (s->in.n > s->in_used)
+		s->in_used = s->in.n;
+	s->bytes_in += got;
+	*more = got && !nothing_behind(s, got, n);
+	return got;
+}
+
+/* @thorough: until the kernel says that there is no more, or that this is the end. */
+static void read_some(struct stream *s, bool thorough)
+{
+	size_t total = 0, got;
+	bool more = true;
 
 	compact(&s->in, &s->in_taken);
-	while (got && budget && room(s) && can_read(s)) {
-		size_t n = room(s) < READ_CHUNK ? room(s) : READ_CHUNK;
-		char *to;
-
-		if (n > budget)
-			n = budget;
-		to = buf_room(&s->in, n);
-		if (!to) {
-			fail(s, STREAM_OVERFLOW, "out of memory");
-			return;
-		}
-		got = s->ssl ? read_tls(s, to, n) : read_plain(s, to, n);
-		buf_grown(&s->in, got);
-		s->bytes_in += got;
-		budget -= got;
+	/* Room at once for as much as came last: growing step by step copies. */
+	if (s->in.n == 0 && s->last_pass >= READ_CHUNK)
+		(void)buf_room(&s->in, s->last_pass);
+	while (more && total < STREAM_PASS_MAX && room(s) && can_read(s)) {
+		if (s->ssl && (total == 0 || thorough))
+			tls_io_woken(SSL_get_rbio(s->ssl));
+		got = read_once(s, STREAM_PASS_MAX - total, &more);
+		more |= thorough && got;
+		total += got;
 	}
+	s->left = more;
+	s->last_pass = total;
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -196,14 +270,31 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	if (s->handshaking && s->trouble == STREAM_FINE)
 		handshake(s);
 	if (s->want && can_read(s))
-		read_some(s);
+		read_some(s, false);
+	else
+		s->left = true;
+	s->wake(s->arg);
+}
+
+/* The other end is done sending: the next thing to hear of it is that it is gone. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *s = arg;
+	int error = 0;
+	socklen_t n = sizeof(error);
+
+	(void)what;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error == 0)
+		return;
+	s->unsent = true;	/* what it sent before is whole */
+	fail(s, STREAM_RESET, strerror(error));
 	s->wake(s->arg);
 }
 
 void stream_poll(struct stream *s)
 {
 	if (can_read(s))
-		read_some(s);
+		read_some(s, true);
 }
 
 /* ---- writing ---- */
@@ -221,7 +312,7 @@ static size_t write_tls(struct stream *s, const char *p, size_t n)
 	size_t put = 0;
 	int r, e;
 
-	ERR_clear_error();
+	forget_errors();
 	errno = 0;
 	r = SSL_write_ex(s->ssl, p, n, &put);
 	if (r == 1)
@@ -250,6 +341,8 @@ static void flush(struct stream *s)
 {
 	size_t put = 1;
 
+	if (s->out.n > s->out_used)
+		s->out_used = s->out.n;
 	if (s->out.failed)
 		fail(s, STREAM_OVERFLOW, "too much queued");
 	while (put && stream_queued(s) && s->trouble == STREAM_FINE) {
@@ -261,8 +354,9 @@ static void flush(struct stream *s)
 		s->bytes_out += put;
 	}
 	if (s->out_sent && stream_queued(s) == 0) {
-		explicit_bzero(s->out.p, s->out.n);
-		s->out.n = s->out_sent = 0;
+		explicit_bzero(s->out.p, s->out_used);
+		s->out.n = s->out_sent = s->out_used = 0;
+		buf_free(&s->out);
 	} else if (s->out_sent > STREAM_LOW) {
 		compact(&s->out, &s->out_sent);
 	}
@@ -279,17 +373,18 @@ static void end_writing(struct stream *s)
 	s->finished = true;
 }
 
-static void set_interest(struct event *e, bool on)
+static void set_interest(struct event *e, bool *is, bool on)
 {
-	if (on)
+	if (on && !*is)
 		event_add(e, NULL);
-	else
+	else if (!on && *is)
 		event_del(e);
+	*is = on;
 }
 
 void stream_settle(struct stream *s)
 {
-	bool dead, reads, writes, tell = false;
+	bool dead, reads, writes, listens, tell = false;
 
 	if (!s->handshaking && !s->held && !s->aborted && s->trouble == STREAM_FINE) {
 		flush(s);
@@ -304,9 +399,16 @@ void stream_settle(struct stream *s)
 	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
 	writes = s->handshaking ? s->need == EV_WRITE
 				: (stream_queued(s) > 0 && !s->held) || s->write_to_read;
-	set_interest(s->readable, !dead && reads);
-	set_interest(s->writable, !dead && writes);
-	if (!dead && !s->handshaking && reads && s->ssl && SSL_has_pending(s->ssl))
+	/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by
+	 * nothing else at the same time (libevent wants a descriptor's events of one kind). */
+	listens = s->watched && !dead && !s->handshaking && s->ended && !writes;
+	if (!listens)
+		event_del(s->gone);
+	set_interest(s->readable, &s->reads, !dead && reads);
+	set_interest(s->writable, &s->writes, !dead && writes);
+	if (listens)
+		event_add(s->gone, NULL);
+	if (!dead && !s->handshaking && reads && s->ssl && s->left && SSL_has_pending(s->ssl))
 		event_active(s->readable, EV_READ, 0);
 	if (s->full && stream_queued(s) <= STREAM_LOW) {
 		s->full = false;
@@ -315,6 +417,11 @@ void stream_settle(struct stream *s)
 	/* Only after interest was set: taking an event away takes its activation along. */
 	if (tell)
 		event_active(s->writable, EV_WRITE, 0);
+	if (s->in.n == 0 && s->in.cap) {
+		explicit_bzero(s->in.p, s->in_used);
+		s->in_used = 0;
+		buf_free(&s->in);
+	}
 }
 
 struct buf *stream_out(struct stream *s)
@@ -374,6 +481,11 @@ void stream_take(struct stream *s, size_t n)
 void stream_want(struct stream *s, bool more)
 {
 	s->want = more;
+}
+
+void stream_watch(struct stream *s)
+{
+	s->watched = true;
 }
 
 bool stream_ended(const struct stream *s, bool *clean)
@@ -443,7 +555,8 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	s->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_event, s);
 	s->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_event, s);
-	if (!s->readable || !s->writable) {
+	s->gone = event_new(base, fd, EV_READ | EV_ET | EV_PERSIST, on_gone, s);
+	if (!s->readable || !s->writable || !s->gone) {
 		stream_free(s);
 		return NULL;
 	}
@@ -458,6 +571,8 @@ void stream_free(struct stream *s)
 		event_free(s->readable);
 	if (s->writable)
 		event_free(s->writable);
+	if (s->gone)
+		event_free(s->gone);
 	SSL_free(s->ssl);
 	close(s->fd);
 	buf_wipe(&s->in);

@@ -63,6 +63,8 @@ void stream_want(struct stream *s, bool more);
 /* The peer's side has ended. @clean: by FIN of a plain stream or close_notify of TLS, so that an
  * end of the bytes can be believed to be meant. */
 bool stream_ended(const struct stream *s, bool *clean);
+/* After the peer's side has ended, a reset is news, too: it does not wait for what we will send. */
+void stream_watch(struct stream *s);
 /* Reads what there is now, without waiting: has an idle connection died? what did a peer say before
  * writing to it failed? */
 void stream_poll(struct stream *s);

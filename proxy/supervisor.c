@@ -23,6 +23,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "proxy/access_table.h"
 #include "proxy/clock.h"
 #include "proxy/log_key.h"
 #include "proxy/supervisor_records.h"
@@ -81,6 +82,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	parts_tick(a);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		sandbox_tick(s, now);
+	if (a->on_tick)
+		a->on_tick(a);
 }
 
 static void on_signals(evutil_socket_t fd, short what, void *arg)
@@ -92,10 +95,8 @@ static void on_signals(evutil_socket_t fd, short what, void *arg)
 	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			parts_reap(a);
-		/* What a terminal sends goes to every process in its foreground group, the runtime,
-		 * too; only what was sent to this process is passed on. */
-		else if (info.ssi_code != SI_KERNEL)
-			a->on_signal(a, (int)info.ssi_signo);
+		else
+			a->on_signal(a, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
 	}
 }
 
@@ -131,7 +132,7 @@ static bool open_rings(struct appliance *a)
 		return false;
 	own = (struct ring_fds){ dup(a->own_ring->fds.memory), dup(a->own_ring->fds.wake),
 				 dup(a->own_ring->fds.room) };
-	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings) == OK;
+	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings, a->found) == OK;
 }
 
 static bool open_log_key(struct appliance *a)
@@ -215,7 +216,8 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	    !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
-	if (!a->base || !watch(a))
+	a->access = access_table_new();
+	if (!a->base || !a->access || !watch(a))
 		return false;
 	part_adopt(&a->launcher[0], channel, pid);
 	part_want(&a->recorder);
@@ -317,6 +319,7 @@ static void release(struct appliance *a)
 	ring_close(a->ring);
 	rings_free(a);
 	broker_start_close(&a->broker_start);
+	access_table_free(a->access);
 	if (a->base)
 		event_base_free(a->base);
 }

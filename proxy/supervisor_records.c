@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "proxy/control.h"
 #include "proxy/record.h"
 #include "proxy/version.h"
 
-enum err put_start(struct ring *ring, const struct settings *settings)
+enum err put_start(struct ring *ring, const struct settings *settings, struct str found)
 {
 	struct record r;
 
@@ -14,6 +15,7 @@ enum err put_start(struct ring *ring, const struct settings *settings)
 	record_str(&r, REC_version, STR(EXEAT_VERSION));
 	record_str(&r, REC_config, str_of(settings->digest));
 	record_str(&r, REC_file, settings->path);
+	record_str(&r, REC_found, found);
 	return record_commit(&r, ring);
 }
 
@@ -44,9 +46,17 @@ enum err put_policy_reject(struct ring *ring, const char *sandbox, const char *f
 	return record_commit(&r, ring);
 }
 
-enum err put_sandbox_start(const struct sandbox *s)
+void sandbox_limits(const struct sandbox *s, char *out, size_t size)
 {
 	const struct settings *settings = s->a->settings;
+
+	snprintf(out, size, "%sleases %u, connections %u, idle %u s", s->limits,
+		 (unsigned)settings->max_leases, (unsigned)settings->max_connections,
+		 (unsigned)(settings->idle_ms / 1000));
+}
+
+enum err put_sandbox_start(const struct sandbox *s)
+{
 	char limits[256 + BOX_LIMITS_MAX];
 	struct record r;
 
@@ -58,9 +68,7 @@ enum err put_sandbox_start(const struct sandbox *s)
 		record_str(&r, REC_rootfs, str_of(s->rootfs ? s->rootfs : "(made of the host's /usr)"));
 		record_str(&r, REC_workspace, str_of(s->workspace ? s->workspace : "(ephemeral)"));
 	}
-	snprintf(limits, sizeof(limits), "%sleases %u, connections %u, idle %u s", s->limits,
-		 (unsigned)settings->max_leases, (unsigned)settings->max_connections,
-		 (unsigned)(settings->idle_ms / 1000));
+	sandbox_limits(s, limits, sizeof(limits));
 	record_str(&r, REC_limits, str_of(limits));
 	/* The program alone: arguments can hold what must not be in a log. */
 	if (s->program)
@@ -100,6 +108,22 @@ enum err put_role_lost(const struct part *p, const char *sandbox)
 		record_u64(&r, REC_exit, (uint64_t)WEXITSTATUS(p->status));
 	record_str(&r, REC_reason, str_of(p->why ? p->why : ""));
 	return record_commit_end(&r, p->a->ring);
+}
+
+enum err put_control(struct ring *ring, const struct control_done *done)
+{
+	struct record r;
+
+	record_begin(&r, RECORD_control);
+	record_str(&r, REC_sandbox, done->about);
+	record_str(&r, REC_verdict, done->status < 400 ? STR("allow") : STR("deny"));
+	record_str(&r, REC_method, done->method);
+	record_str(&r, REC_path, done->path);
+	record_u64(&r, REC_status, done->status);
+	record_str(&r, REC_reason, done->problem);
+	record_u64(&r, REC_peer_uid, done->peer.uid);
+	record_u64(&r, REC_peer_pid, (uint64_t)done->peer.pid);
+	return record_commit(&r, ring);
 }
 
 enum err put_stop(struct ring *ring, const char *how)

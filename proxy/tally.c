@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 struct row {
-	bool used;
 	struct tally_line line;
 	char key[TALLY_KEY_MAX];
 };
@@ -16,7 +15,7 @@ struct tally {
 	struct event *timer;
 	uint64_t suppressed;
 	size_t used;
-	struct row rows[TALLY_MAX];
+	struct row *rows[TALLY_MAX];	/* NULL: unused; most boxes need few or none */
 };
 
 static void arm(struct tally *t)
@@ -28,10 +27,11 @@ static void arm(struct tally *t)
 		event_add(t->timer, &window);
 }
 
-static void release(struct tally *t, struct row *row)
+static void release(struct tally *t, struct row **row)
 {
-	policy_free(row->line.policy);
-	row->used = false;
+	policy_free((*row)->line.policy);
+	free(*row);
+	*row = NULL;
 	t->used--;
 }
 
@@ -39,13 +39,13 @@ static void release(struct tally *t, struct row *row)
 static void tell(struct tally *t, bool quiet)
 {
 	for (size_t i = 0; i < TALLY_MAX; i++) {
-		struct row *row = &t->rows[i];
+		struct row *row = t->rows[i];
 
-		if (!row->used)
+		if (!row)
 			continue;
 		if (row->line.count == 0) {
 			if (quiet)
-				release(t, row);
+				release(t, &t->rows[i]);
 		} else if (t->fn(t->arg, &row->line, 0)) {
 			row->line.count = 0;
 		}
@@ -88,7 +88,7 @@ void tally_free(struct tally *t)
 	if (!t)
 		return;
 	for (size_t i = 0; i < TALLY_MAX; i++)
-		if (t->rows[i].used)
+		if (t->rows[i])
 			release(t, &t->rows[i]);
 	event_free(t->timer);
 	free(t);
@@ -99,48 +99,60 @@ void tally_flush(struct tally *t)
 	tell(t, false);
 }
 
-static struct row *find(struct tally *t, struct str key, struct row **unused)
+/* The key's row, or NULL; *@unused: a place for one, or NULL. */
+static struct row **find(struct tally *t, struct str key, struct row ***unused)
 {
 	*unused = NULL;
 	for (size_t i = 0; i < TALLY_MAX; i++) {
-		struct row *row = &t->rows[i];
+		struct row *row = t->rows[i];
 
-		if (row->used && row->line.policy == *t->policy && str_eq(row->line.key, key))
-			return row;
-		if (!row->used && !*unused)
-			*unused = row;
+		if (row && row->line.policy == *t->policy && str_eq(row->line.key, key))
+			return &t->rows[i];
+		if (!row && !*unused)
+			*unused = &t->rows[i];
 	}
 	return NULL;
+}
+
+static struct row *make_row(struct tally *t, struct str key, struct decision decision,
+			    const char id[17])
+{
+	struct row *row = calloc(1, sizeof(*row));
+
+	if (!row)
+		return NULL;
+	memcpy(row->key, key.p, key.n);
+	row->line = (struct tally_line){ .key = str_n(row->key, key.n), .decision = decision,
+					 .policy = policy_hold(*t->policy) };
+	memcpy(row->line.id, id, sizeof(row->line.id));
+	t->used++;
+	return row;
 }
 
 enum tally_result tally_note(struct tally *t, struct str key, struct decision decision,
 			     const char id[17], const struct tally_line **line)
 {
-	struct row *room, *row = find(t, key, &room);
+	struct row **room, **row = find(t, key, &room);
 
 	arm(t);
 	if (row) {
-		row->line.count++;
-		*line = &row->line;
+		(*row)->line.count++;
+		*line = &(*row)->line;
 		return TALLY_COUNTED;
 	}
-	if (!room || key.n > TALLY_KEY_MAX) {
+	if (room && key.n <= TALLY_KEY_MAX)
+		*room = make_row(t, key, decision, id);
+	if (!room || !*room) {
 		t->suppressed++;
 		return TALLY_NO_ROOM;
 	}
-	memcpy(room->key, key.p, key.n);
-	room->used = true;
-	t->used++;
-	room->line = (struct tally_line){ .key = str_n(room->key, key.n), .decision = decision,
-					  .policy = policy_hold(*t->policy) };
-	memcpy(room->line.id, id, sizeof(room->line.id));
-	*line = &room->line;
+	*line = &(*room)->line;
 	return TALLY_FIRST;
 }
 
 void tally_drop(struct tally *t, struct str key)
 {
-	struct row *room, *row = find(t, key, &room);
+	struct row **room, **row = find(t, key, &room);
 
 	if (row)
 		release(t, row);
@@ -148,10 +160,10 @@ void tally_drop(struct tally *t, struct str key)
 
 void tally_retry(struct tally *t, struct str key)
 {
-	struct row *room, *row = find(t, key, &room);
+	struct row **room, **row = find(t, key, &room);
 
 	if (row)
-		row->line.count++;
+		(*row)->line.count++;
 }
 
 void tally_suppress(struct tally *t, uint64_t n)

@@ -8,11 +8,19 @@ struct tls_io {
 	int fd;
 	char *first;
 	size_t n, taken;
+	bool drained;
 };
 
 static bool would_block(void)
 {
 	return errno == EAGAIN || errno == EINTR;
+}
+
+static void forget_first(struct tls_io *io)
+{
+	free(io->first);
+	io->first = NULL;
+	io->n = io->taken = 0;
 }
 
 static int io_read(BIO *bio, char *out, int n)
@@ -26,11 +34,19 @@ static int io_read(BIO *bio, char *out, int n)
 
 		memcpy(out, io->first + io->taken, some);
 		io->taken += some;
+		if (io->taken == io->n)
+			forget_first(io);
 		return (int)some;
+	}
+	if (io->drained) {
+		BIO_set_retry_read(bio);
+		errno = EAGAIN;
+		return -1;
 	}
 	got = recv(io->fd, out, (size_t)n, 0);
 	if (got < 0 && would_block())
 		BIO_set_retry_read(bio);
+	io->drained = got > 0 ? got < n : got < 0 && errno == EAGAIN;
 	if (got == 0)
 		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
 	return (int)got;
@@ -67,6 +83,20 @@ static int io_destroy(BIO *bio)
 	free(io);
 	BIO_set_data(bio, NULL);
 	return 1;
+}
+
+void tls_io_woken(BIO *bio)
+{
+	struct tls_io *io = BIO_get_data(bio);
+
+	io->drained = false;
+}
+
+bool tls_io_drained(BIO *bio)
+{
+	const struct tls_io *io = BIO_get_data(bio);
+
+	return io->drained;
 }
 
 /* Made once a process, kept to its end. */

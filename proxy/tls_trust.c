@@ -18,50 +18,73 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
+#include "conf/buf.h"
 #include "conf/hex.h"
 #include "proxy/tls_io.h"
 
 #define PATH_TEXT_MAX 4096
 #define WARM_UP_ROUNDS 16
+#define READ_BUFFER (36u << 10)	/* two records and a bit */
+
+#define LEAVES_KNOWN 256
+#define LEAF_BYTES_MAX 16384u
+
+struct known_leaf {
+	X509 *cert;
+	struct buf der;
+};
 
 struct tls_trust {
 	SSL_CTX *client, *server;
 	EVP_PKEY *key;			/* NULL until tls_trust_make_key() */
 	unsigned char *spki;
 	int spki_n;
+	struct known_leaf *leaves;
 };
 
-/* What is offered to origins and taken from boxes. */
-static const unsigned char alpn_http1[] = "\x08http/1.1";
-#define ALPN_HTTP1_N (sizeof(alpn_http1) - 1)
+/* Names of protocols (RFC 7301 3.1), each behind its length: what is spoken here, the best first.
+ * To an origin the first alone is offered; a box may know no other than the second. */
+static const struct str spoken[] = { { "\x08http/1.1", 9 }, { "\x08http/1.0", 9 } };
+
+static bool offers(struct str offered, struct str name)
+{
+	while (offered.n) {
+		size_t n = (size_t)(unsigned char)offered.p[0] + 1;
+
+		if (n > offered.n)
+			return false;
+		if (str_eq(str_n(offered.p, n), name))
+			return true;
+		offered = str_from(offered, n);
+	}
+	return false;
+}
+
+/* The best of what is offered; NULL where nothing of it is spoken. */
+static const struct str *best_of(struct str offered)
+{
+	for (size_t i = 0; i < sizeof(spoken) / sizeof(spoken[0]); i++)
+		if (offers(offered, spoken[i]))
+			return &spoken[i];
+	return NULL;
+}
 
 bool tls_trust_speaks(struct str alpn)
 {
-	struct str mine = str_n((const char *)alpn_http1, ALPN_HTTP1_N);
-
-	if (alpn.n == 0)
-		return true;
-	while (alpn.n) {
-		size_t n = (size_t)(unsigned char)alpn.p[0] + 1;
-
-		if (n > alpn.n)
-			return false;
-		if (str_eq(str_n(alpn.p, n), mine))
-			return true;
-		alpn = str_from(alpn, n);
-	}
-	return false;
+	return alpn.n == 0 || best_of(alpn);
 }
 
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n,
 		       const unsigned char *in, unsigned int in_n, void *arg)
 {
+	const struct str *best = best_of(str_n((const char *)in, in_n));
+
 	(void)ssl;
 	(void)arg;
-	if (!tls_trust_speaks(str_n((const char *)in, in_n)))
+	if (!best)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
-	*out = alpn_http1 + 1;
-	*out_n = ALPN_HTTP1_N - 1;
+	*out = (const unsigned char *)best->p + 1;
+	*out_n = (unsigned char)(best->n - 1);
 	return SSL_TLSEXT_ERR_OK;
 }
 
@@ -73,8 +96,12 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 		return NULL;
 	SSL_CTX_set_options(ctx,
 			    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+	/* A leaf is sent alone: no chain is looked for. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-				      SSL_MODE_RELEASE_BUFFERS);
+				      SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
+	/* A record's head and body, and what stands behind it, in one read. */
+	SSL_CTX_set_read_ahead(ctx, 1);
+	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
 	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {
@@ -185,6 +212,11 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	*why = "out of memory";
 	if (!t)
 		return NULL;
+	t->leaves = calloc(LEAVES_KNOWN, sizeof(*t->leaves));
+	if (!t->leaves) {
+		free(t);
+		return NULL;
+	}
 	OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
 	t->client = make_ctx(TLS_client_method());
 	t->server = make_ctx(TLS_server_method());
@@ -198,7 +230,8 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	*why = "the TLS library does not work";
 	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, NULL);
-	if (SSL_CTX_set_alpn_protos(t->client, alpn_http1, ALPN_HTTP1_N) != 0 ||
+	if (SSL_CTX_set_alpn_protos(t->client, (const unsigned char *)spoken[0].p,
+				    (unsigned)spoken[0].n) != 0 ||
 	    !use_everything_once(t))
 		goto fail;
 	return t;
@@ -223,6 +256,11 @@ void tls_trust_free(struct tls_trust *t)
 	SSL_CTX_free(t->server);
 	EVP_PKEY_free(t->key);
 	OPENSSL_free(t->spki);
+	for (size_t i = 0; t->leaves && i < LEAVES_KNOWN; i++) {
+		X509_free(t->leaves[i].cert);
+		buf_free(&t->leaves[i].der);
+	}
+	free(t->leaves);
 	free(t);
 }
 
@@ -279,10 +317,38 @@ SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal,
 	return ssl;
 }
 
+static struct known_leaf *place_of(const struct tls_trust *t, struct str der)
+{
+	uint32_t h = 2166136261u;	/* FNV-1a */
+
+	for (size_t i = 0; i < der.n; i++)
+		h = (h ^ (unsigned char)der.p[i]) * 16777619u;
+	return &t->leaves[h % LEAVES_KNOWN];
+}
+
+/* Parsing costs half as much as a handshake: the last leaf of each place stays. */
+static X509 *read_leaf(const struct tls_trust *t, struct str leaf)
+{
+	struct known_leaf *known = place_of(t, leaf);
+	const unsigned char *der = (const unsigned char *)leaf.p;
+	X509 *cert;
+
+	if (known->cert && str_eq(buf_str(&known->der), leaf))
+		return known->cert;
+	cert = d2i_X509(NULL, &der, (long)leaf.n);
+	if (!cert)
+		return NULL;
+	X509_free(known->cert);
+	known->cert = cert;
+	buf_free(&known->der);
+	buf_init(&known->der, LEAF_BYTES_MAX);
+	buf_put_str(&known->der, leaf);
+	return cert;
+}
+
 SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first)
 {
-	const unsigned char *der = (const unsigned char *)leaf.p;
-	X509 *cert = d2i_X509(NULL, &der, (long)leaf.n);
+	X509 *cert = read_leaf(t, leaf);
 	SSL *ssl = cert ? over(t->server, fd, first) : NULL;
 
 	if (ssl && SSL_use_certificate(ssl, cert) == 1 && SSL_use_PrivateKey(ssl, t->key) == 1) {
@@ -291,7 +357,6 @@ SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct
 		SSL_free(ssl);
 		ssl = NULL;
 	}
-	X509_free(cert);
 	ERR_clear_error();
 	return ssl;
 }

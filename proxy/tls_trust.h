@@ -11,6 +11,7 @@
  *             context. The descriptor stays the caller's.
  * Blocking    tls_trust_new() reads the trust store; nothing later opens a file.
  * Failure     NULL; tls_trust_new() says why in static text.
+ * Limits      so many leaves stay parsed as tls_trust.c says.
  * Tests       tests/unit/proxy/test_tls_trust.c
  */
 #ifndef PROXY_TLS_TRUST_H

@@ -147,13 +147,14 @@ bool upstream_has_ticket(const struct upstream *u)
 	return u->w->dialer && u->dialer == u->w->dialers;
 }
 
-bool upstream_usable(struct upstream *u)
+bool upstream_usable(struct upstream *u, bool look)
 {
 	bool clean;
 
 	if (!upstream_ready(u) || !upstream_has_ticket(u))
 		return false;
-	stream_poll(u->stream);
+	if (look)
+		stream_poll(u->stream);
 	return !stream_failed(u->stream) && !stream_ended(u->stream, &clean) &&
 	       stream_in(u->stream).n == 0;
 }

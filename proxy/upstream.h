@@ -66,8 +66,9 @@ bool upstream_ready(struct upstream *u);
 bool upstream_failed(struct upstream *u);
 /* Is its ticket one that counts? A dialer's tickets end with it. */
 bool upstream_has_ticket(const struct upstream *u);
-/* Can an idle one carry another exchange, as far as can be seen now? */
-bool upstream_usable(struct upstream *u);
+/* Can an idle one carry another exchange, as far as is known? @look: and as far as the kernel can
+ * say now, for a request that could not be sent again. */
+bool upstream_usable(struct upstream *u, bool look);
 void upstream_timeout(struct upstream *u);
 
 #endif

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "proxy/connections.h"
+#include "proxy/notice.h"
+#include "proxy/refusal_list.h"
 #include "proxy/nursery.h"
 #include "proxy/peers.h"
 #include "proxy/role.h"
@@ -56,12 +58,16 @@ static void open_ring(struct worker *w, const int *fds)
 		role_fatal(&program, "the audit ring does not hold");
 }
 
-static void open_parts(struct state *s, struct tls_trust *trust, int *fds)
+static void open_parts(struct state *s, struct str contact, struct tls_trust *trust, int *fds)
 {
 	struct worker *w = &s->w;
 
 	w->asks = asks_new(w);
 	if (!w->asks)
+		role_fatal(&program, "out of memory");
+	w->refusals = refusal_list_new();
+	w->notice = notice_new(w, contact);
+	if (!w->refusals || !w->notice)
 		role_fatal(&program, "out of memory");
 	w->dns = dns_service_new(w, fds[FD_WORKER_DNS_UDP], fds[FD_WORKER_DNS_TCP]);
 	s->refused = refused_new(w, fds[FD_WORKER_NFLOG]);
@@ -112,7 +118,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	map_policy(&s->w, fds, n_fds);
 	map_leases(&s->w, m, fds[FD_WORKER_LEASES]);
 	open_ring(&s->w, fds + FD_WORKER_RING);
-	open_parts(s, env->inherited, fds);
+	open_parts(s, m->contact, env->inherited, fds);
 	return true;
 }
 
@@ -166,6 +172,8 @@ static void on_end(struct role_env *env)
 	connections_free(s->w.connections);
 	dns_service_free(s->w.dns);
 	refused_free(s->refused);
+	notice_free(s->w.notice);
+	refusal_list_free(s->w.refusals);
 }
 
 static const struct role_program program = {

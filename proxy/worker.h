@@ -30,6 +30,8 @@ struct dns_service;
 struct connections;
 struct repeats;
 struct asks;
+struct notice;
+struct refusal_list;
 struct tls_trust;
 
 struct worker {
@@ -48,6 +50,8 @@ struct worker {
 	struct dns_service *dns;
 	struct connections *connections;
 	struct repeats *repeats;	/* connections.c's */
+	struct notice *notice;
+	struct refusal_list *refusals;	/* proxy/refusal_list.h */
 	uint32_t max_connections, max_headers, idle_ms;
 	bool synced;			/* a request waits until its begin is on the disk */
 };
@@ -63,6 +67,7 @@ typedef void leased_fn(void *arg, const struct msg_leased *answer);
 typedef void dialed_fn(void *arg, const struct msg_dialed *answer, int fd);
 typedef void leaf_fn(void *arg, const struct msg_leaf_is *answer);
 typedef void granted_fn(void *arg, const struct msg_granted *answer);
+typedef void access_fn(void *arg, const struct msg_access_taken *answer);
 
 struct asks *asks_new(struct worker *w);
 /* No callback comes for what was under way. */
@@ -74,6 +79,8 @@ ask_id ask_dial(struct worker *w, struct str name, bool literal, uint16_t port, 
 ask_id ask_leaf(struct worker *w, struct str name, bool literal, leaf_fn *fn, void *arg);
 ask_id ask_grant(struct worker *w, uint64_t ticket, enum proto proto, struct str method,
 		 struct str path, granted_fn *fn, void *arg);
+ask_id ask_access(struct worker *w, struct str method, struct str url, struct str reason,
+		  access_fn *fn, void *arg);
 /* The callback will not come; a descriptor that still comes is closed, its ticket given back. */
 void ask_cancel(struct worker *w, ask_id id);
 void hang_up(struct worker *w, uint64_t ticket);

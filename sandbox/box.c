@@ -47,7 +47,7 @@ static enum err say(enum err e, const char *fmt, ...)
 
 /* ---- the runtime ---- */
 
-static const char *runtime_path(void)
+const char *box_runtime_path(void)
 {
 	static const char *const names[] = { "runc", "crun" };
 	static const char *const folders[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
@@ -65,9 +65,14 @@ static const char *runtime_path(void)
 
 const char *box_runtime(void)
 {
-	const char *path = runtime_path();
+	const char *path = box_runtime_path();
 
 	return path ? strrchr(path, '/') + 1 : NULL;
+}
+
+void box_state(const char *id, char out[BOX_STATE_MAX])
+{
+	snprintf(out, BOX_STATE_MAX, KEEPER_FOLDER "/%s/state", id);
 }
 
 /* ---- its version ---- */
@@ -80,7 +85,7 @@ static struct {
 
 void box_ask_version(void)
 {
-	const char *runtime = runtime_path();
+	const char *runtime = box_runtime_path();
 	int p[2];
 
 	if (!runtime || version.pid > 0 || pipe2(p, O_CLOEXEC) < 0)
@@ -135,8 +140,9 @@ static int lock_if_dead(int base, const char *name)
 	return fd;
 }
 
-static void remove_dead(const char *runtime, int base)
+static unsigned remove_dead(const char *runtime, int base)
 {
+	unsigned n = 0;
 	int copy = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
 
@@ -150,21 +156,46 @@ static void remove_dead(const char *runtime, int base)
 			continue;
 		keeper_remove(runtime, entry->d_name);
 		close(lock);
+		n++;
 	}
 	if (d)
 		closedir(d);
+	return n;
 }
 
-/* The base's own lock is held meanwhile: nobody takes a new folder for a dead one. */
-static enum err make_folder(const char *runtime, const char *id, int *folder)
+/* All boxes' folder, locked: nobody takes a new one for a dead one meanwhile. */
+static int open_base(void)
 {
 	int base;
 
 	(void)mkdir(KEEPER_FOLDER, 0711);
 	base = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (base < 0 || flock(base, LOCK_EX) < 0)
-		return say(ERR_SYSTEM, KEEPER_FOLDER ": %s", strerror(errno));
-	remove_dead(runtime, base);
+	if (base >= 0 && flock(base, LOCK_EX) == 0)
+		return base;
+	(void)say(ERR_SYSTEM, KEEPER_FOLDER ": %s", strerror(errno));
+	if (base >= 0)
+		close(base);
+	return -1;
+}
+
+unsigned box_remove_dead(void)
+{
+	const char *runtime = box_runtime_path();
+	int base = runtime ? open_base() : -1;
+	unsigned n = base >= 0 ? remove_dead(runtime, base) : 0;
+
+	if (base >= 0)
+		close(base);
+	return n;
+}
+
+static enum err make_folder(const char *runtime, const char *id, int *folder)
+{
+	int base = open_base();
+
+	if (base < 0)
+		return ERR_SYSTEM;
+	(void)remove_dead(runtime, base);
 	*folder = -1;
 	if (mkdirat(base, id, 0711) == 0)
 		*folder = openat(base, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -188,7 +219,7 @@ static bool good_id(const char *id)
 
 static enum err check(const struct box_spec *spec, const char **runtime)
 {
-	*runtime = runtime_path();
+	*runtime = box_runtime_path();
 	if (geteuid() != 0)
 		return say(ERR_DENIED, "a box needs root, for network and mount namespaces: "
 			   "run it with sudo");
@@ -292,7 +323,8 @@ enum box_news box_hear(struct box *b)
 	if (n == sizeof(m) && m.kind == KEEPER_READY)
 		return BOX_READY;
 	b->ended = true;
-	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED ? m.value : 128 + SIGKILL;
+	/* It has none where it was ended by us, or where the keeper was. */
+	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED && m.value >= 0 ? m.value : 128 + SIGKILL;
 	b->cpu_ms = m.cpu_ms;
 	return n == sizeof(m) && m.kind == KEEPER_FAILED ? BOX_FAILED : BOX_ENDED;
 }

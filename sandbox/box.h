@@ -24,7 +24,7 @@
 #include "conf/err.h"
 #include "conf/str.h"
 
-#define BOX_LIMITS_MAX 240	/* bytes of box_limits() */
+#define BOX_LIMITS_MAX 240	/* bytes of the text that BOX_READY brings */
 
 struct box;
 
@@ -49,6 +49,14 @@ struct box_spec {
 
 /* "runc" or "crun" as found on PATH (static), or NULL. */
 const char *box_runtime(void);
+/* Its whole path (static), or NULL. */
+const char *box_runtime_path(void);
+#define BOX_STATE_MAX 128
+/* The folder where the runtime keeps what it knows of a box, with two files of the keeper's: the
+ * number of the box's first process, and what its commands are told (sandbox/enter.h). */
+#define BOX_FIRST_PROCESS "pid"
+#define BOX_ENVIRONMENT "environment.json"
+void box_state(const char *id, char out[BOX_STATE_MAX]);
 
 /* ---- who makes it ---- */
 
@@ -57,6 +65,8 @@ void box_ask_version(void);
 /* "container/runc 1.1.5" */
 #define BOX_ISOLATION_MAX 64
 must_use enum err box_make(const struct box_spec *spec, int *channel, char isolation[BOX_ISOLATION_MAX]);
+/* Removes what boxes have left whose keepers were killed; how many. */
+unsigned box_remove_dead(void);
 /* The last failure of box_make(). */
 const char *box_error(void);
 

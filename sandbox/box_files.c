@@ -10,6 +10,7 @@
  */
 #include "sandbox/host_root.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -29,6 +30,10 @@
 #define SAME_HASH_MAX 16
 #define COMMAND_MAX (8u << 20)	/* the kernel gives a program 6 MiB of them at most */
 
+#define PLACES_MADE 2		/* of the first bundle_places */
+#define JAVA_HOMES "usr/lib/jvm"
+#define JAVA_HOMES_MAX 32
+
 /* Debian and Alpine, OpenSSL's default, SUSE, Fedora (three), SUSE's other. */
 static const char *const bundle_places[] = {
 	"etc/ssl/certs/ca-certificates.crt",
@@ -41,7 +46,7 @@ static const char *const bundle_places[] = {
 	NULL,
 };
 
-/* Debian, then Fedora. Each Java there links its own store to these. */
+/* Debian, then Fedora, whose own Javas link their store to these; then images of Java. */
 static const char *const java_places[] = {
 	"etc/ssl/certs/java/cacerts",
 	"etc/pki/ca-trust/extracted/java/cacerts",
@@ -82,6 +87,15 @@ static enum err gather_roots(int root, struct buf *out)
 	return out->failed ? ERR_LIMIT : OK;
 }
 
+static bool is_there(int root, const char *path)
+{
+	int fd = tree_find(root, path);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static bool same_file(int root, const char *a, const char *b)
 {
 	struct stat x, y;
@@ -96,28 +110,43 @@ static bool same_file(int root, const char *a, const char *b)
 	return same;
 }
 
-/* Mounts the file @made over those of @places that there are. */
-static enum err cover_places(int root, const char *made, const char *const *places)
+static bool is_file(int root, const char *path)
+{
+	struct stat st;
+	int fd = tree_find(root, path);
+	bool file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+
+	if (fd >= 0)
+		close(fd);
+	return file;
+}
+
+/* Mounts the file @made over @place, if that is a file. Places are often links to one another: once
+ * is enough. */
+static enum err cover(int root, const char *made, const char *place)
 {
 	const struct tree_view view = { .userns = -1 };
 	char from[64];
-	int file = tree_find(root, made);
-	enum err e = OK;
+	int file;
+	enum err e;
 
+	if (!is_file(root, place) || same_file(root, place, made))
+		return OK;
+	file = tree_find(root, made);
 	if (file < 0)
 		return ERR_SYSTEM;
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", file);
-	for (; e == OK && *places; places++) {
-		int place = tree_find(root, *places);
-
-		if (place < 0)
-			continue;
-		close(place);
-		/* Places are often links to one another: once is enough. */
-		if (!same_file(root, *places, made))
-			e = tree_mount(root, *places, from, &view);
-	}
+	e = tree_mount(root, place, from, &view);
 	close(file);
+	return e;
+}
+
+static enum err cover_places(int root, const char *made, const char *const *places)
+{
+	enum err e = OK;
+
+	for (; e == OK && *places; places++)
+		e = cover(root, made, *places);
 	return e;
 }
 
@@ -133,15 +162,6 @@ static bool subject_hash(struct str ca, unsigned long *hash)
 	X509_free(certificate);
 	BIO_free(text);
 	return certificate != NULL;
-}
-
-static bool is_there(int root, const char *path)
-{
-	int fd = tree_find(root, path);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
 }
 
 /* Of subjects with one hash the first has ".0" to its name, the next ".1"; OpenSSL stops at the first
@@ -161,6 +181,50 @@ static enum err put_hash_link(int root, struct str ca)
 	return ERR_LIMIT;
 }
 
+/* In a root without roots, a program that is told nothing by its environment finds them, too. Where
+ * these places cannot be made (/etc/ssl is a file) there is the environment. */
+static void make_places(int root)
+{
+	for (size_t i = 0; i < PLACES_MADE; i++)
+		if (!is_there(root, bundle_places[i]) &&
+		    tree_link(root, bundle_places[i], BOX_CA_BUNDLE) != OK)
+			return;
+}
+
+static DIR *open_folder(int root, const char *path)
+{
+	int fd = tree_find(root, path);
+	int folder = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = folder < 0 ? NULL : fdopendir(folder);
+
+	if (fd >= 0)
+		close(fd);
+	if (!d && folder >= 0)
+		close(folder);
+	return d;
+}
+
+/* A Java that is not the distribution's brings its own store. */
+static enum err cover_java_homes(int root)
+{
+	static const char *const stores[] = { "lib/security/cacerts", "jre/lib/security/cacerts" };
+	DIR *homes = open_folder(root, JAVA_HOMES);
+	struct dirent *home;
+	enum err e = OK;
+
+	if (!homes)
+		return OK;
+	for (size_t n = 0; e == OK && n < JAVA_HOMES_MAX && (home = readdir(homes)); n++)
+		for (size_t i = 0; e == OK && i < sizeof(stores) / sizeof(*stores); i++) {
+			char place[TREE_PATH_MAX];
+
+			snprintf(place, sizeof(place), JAVA_HOMES "/%s/%s", home->d_name, stores[i]);
+			e = cover(root, below(BOX_JAVA_STORE), place);
+		}
+	closedir(homes);
+	return e;
+}
+
 static enum err put_java_store(int root, struct str roots)
 {
 	struct buf store;
@@ -172,6 +236,8 @@ static enum err put_java_store(int root, struct str roots)
 		e = tree_file(root, below(BOX_JAVA_STORE), buf_str(&store), 0444);
 	if (e == OK)
 		e = cover_places(root, below(BOX_JAVA_STORE), java_places);
+	if (e == OK)
+		e = cover_java_homes(root);
 	buf_free(&store);
 	return e;
 }
@@ -194,8 +260,10 @@ static enum err put_certificates(int root, struct str ca)
 		e = tree_file(root, below(BOX_CA_ONLY), ca, 0444);
 	if (e == OK)
 		e = put_hash_link(root, ca);
-	if (e == OK)
+	if (e == OK) {
+		make_places(root);
 		e = cover_places(root, below(BOX_CA_BUNDLE), bundle_places);
+	}
 	if (e == OK)
 		e = put_java_store(root, buf_str(&roots));
 	buf_free(&roots);

@@ -261,6 +261,16 @@ static void put_linux(struct json *j, const struct bundle *b)
 	json_object_end(j);
 }
 
+void bundle_write_environment(const struct box_spec *spec, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j);
+	put_environment(&j, spec);
+	json_object_end(&j);
+}
+
 void bundle_write(const struct bundle *b, struct buf *out)
 {
 	struct json j;

@@ -1,12 +1,16 @@
 /* Theory of operation
  *
- * One packet is one message. Reading: recvmsg() into a buffer of MESSAGE_MAX bytes, the row found,
- * all its conditions checked, decoded into a struct on the stack of the read and handed up. A
+ * Reading: recvmsg() into a buffer of MESSAGE_MAX bytes; for each message in it, one after the
+ * other, the row found, all its conditions checked, decoded into a struct on the stack of the read
+ * and handed up. A
  * channel that has failed is dead: its event is removed, so that a hostile peer cannot get a second
  * message looked at. Descriptors of a message that was not accepted are closed at once.
  *
  * Writing: sendmsg() directly; what does not go is queued with duplicates of its descriptors, in
- * order, and sent when the socket is writable. Secret rows are wiped in both directions.
+ * order, and sent when the socket is writable. A channel that gathers queues everything, a message
+ * without descriptors into the packet before it where that has none and room, and activates its own
+ * event, which the loop comes to behind all that is active already. Secret rows are wiped in both
+ * directions.
  *
  * The handler may free the channel. channel_free() under a running handler only marks it; the
  * reader, back in control, releases it.
@@ -22,12 +26,14 @@
 
 #define READS_PER_WAKEUP 32
 #define DECODED_MAX 512
+#define GATHER_MAX 16384u
+#define GATHER_ENOUGH (GATHER_MAX - 2048)
 
 struct packet {
 	struct packet *next;
 	struct buf bytes;
 	int fds[MESSAGE_FDS_MAX];
-	size_t n_fds;
+	size_t n_fds, messages;
 	bool secret;
 };
 
@@ -37,11 +43,11 @@ struct channel {
 	struct event *readable, *writable;
 	enum phase phase;
 	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
-	struct packet *head, **tail;
+	struct packet *head, **tail, *last;
 	size_t queued, queued_fds, queued_messages;
 	size_t max_queued, max_messages;
 	char *bytes; /* what is being read: a handler may drain another channel meanwhile */
-	bool dead, busy, freed, paused;
+	bool dead, busy, freed, paused, gathers;
 };
 
 enum err channel_pair(int fds[2])
@@ -164,22 +170,27 @@ static const char *objection(struct channel *c, const struct message_row *row, s
 	return NULL;
 }
 
-static void handle(struct channel *c, struct str packet, int *fds, size_t n_fds)
+/* The message at the front of *@packet, and moves past it. True: it was secret. */
+static bool handle_one(struct channel *c, struct str *packet, int *fds, size_t n_fds)
 {
 	_Alignas(16) unsigned char msg[DECODED_MAX];
 	struct str scratch[2 * MESSAGE_LIST_MAX];
 	const struct message_row *row = NULL;
 	const char *why = "message too short";
+	bool secret;
 
-	if (packet.n >= 2) {
-		row = message_row(c->peer.table, (uint16_t)((unsigned char)packet.p[0] |
-							    (unsigned char)packet.p[1] << 8));
+	if (packet->n >= 2) {
+		row = message_row(c->peer.table, (uint16_t)((unsigned char)packet->p[0] |
+							    (unsigned char)packet->p[1] << 8));
 		why = objection(c, row, n_fds);
+		*packet = str_from(*packet, 2);
 	}
 	if (!why && row->size > sizeof(msg))
 		abort();
-	if (!why &&
-	    message_decode(row, str_from(packet, 2), msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
+	if (!why && message_decode(row, packet, msg, scratch, 2 * MESSAGE_LIST_MAX) != OK)
+		why = "malformed message";
+	/* Whose descriptors they would be, nobody could say. */
+	if (!why && packet->n && (n_fds || !c->gathers))
 		why = "malformed message";
 	if (why) {
 		channel_close_fds(fds, n_fds);
@@ -187,10 +198,22 @@ static void handle(struct channel *c, struct str packet, int *fds, size_t n_fds)
 	} else {
 		c->peer.on_message(c->peer.arg, row->type, msg, fds, n_fds);
 	}
-	if (row && row->secret) {
-		explicit_bzero((char *)(uintptr_t)packet.p, packet.n);
+	secret = row && row->secret;
+	if (secret)
 		explicit_bzero(msg, sizeof(msg));
-	}
+	return secret;
+}
+
+static void handle(struct channel *c, struct str packet, int *fds, size_t n_fds)
+{
+	struct str rest = packet;
+	bool secret = false;
+
+	do {
+		secret |= handle_one(c, &rest, fds, n_fds);
+	} while (rest.n && !c->dead && !c->freed);
+	if (secret)
+		explicit_bzero((char *)(uintptr_t)packet.p, packet.n);
 }
 
 /* One packet. False when there is none, or the channel is dead. */
@@ -239,7 +262,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	read_some(arg, READS_PER_WAKEUP);
+	/* What was gathered came together: a second read would mostly find nothing. */
+	read_some(arg, ((struct channel *)arg)->gathers ? 1 : READS_PER_WAKEUP);
 }
 
 void channel_drain(struct channel *c)
@@ -295,8 +319,10 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		struct packet *p = c->head;
 		enum err e = send_packet(fd, p);
 
-		if (e == ERR_AGAIN)
+		if (e == ERR_AGAIN) {
+			event_add(c->writable, NULL);
 			return;
+		}
 		if (e) {
 			fail(c, errno == EPIPE || errno == ECONNRESET ? end_of_file : "write error");
 			return;
@@ -305,7 +331,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		if (!c->head)
 			c->tail = &c->head;
 		c->queued -= cost(p);
-		c->queued_messages--;
+		c->queued_messages -= p->messages;
 		c->queued_fds -= p->n_fds;
 		packet_free(p);
 	}
@@ -325,14 +351,42 @@ static enum err enqueue(struct channel *c, struct packet *p)
 			return ERR_SYSTEM;
 		}
 	}
-	if (!c->head)
+	if (!c->head && c->gathers && p->n_fds == 0)
+		event_active(c->writable, EV_WRITE, 0);
+	else if (!c->head)
 		event_add(c->writable, NULL);
 	*c->tail = p;
 	c->tail = &p->next;
+	c->last = p;
 	c->queued += cost(p);
 	c->queued_messages++;
+	p->messages = 1;
 	c->queued_fds += p->n_fds;
 	return OK;
+}
+
+/* Into the packet before it, where that can be. */
+static bool gather(struct channel *c, const struct message_row *row, const void *msg)
+{
+	struct packet *last = c->gathers && c->head ? c->last : NULL;
+	size_t start, before;
+	bool ok;
+
+	if (!last || last->n_fds || last->bytes.n > GATHER_ENOUGH ||
+	    c->queued_messages >= c->max_messages)
+		return false;
+	start = last->bytes.n;
+	before = cost(last);
+	last->secret |= row->secret;
+	ok = message_encode(row, msg, &last->bytes) == OK && last->bytes.n <= GATHER_MAX;
+	if (!ok) {
+		last->bytes.n = start;
+		last->bytes.failed = false;
+	}
+	last->messages += ok;
+	c->queued_messages += ok;
+	c->queued += cost(last) - before;
+	return ok;
 }
 
 enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
@@ -347,6 +401,8 @@ enum err channel_send(struct channel *c, uint16_t type, const void *msg, const i
 		return ERR_BUG;
 	if (c->dead)
 		return ERR_CLOSED;
+	if (n_fds == 0 && gather(c, row, msg))
+		return OK;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return ERR_NOMEM;
@@ -357,7 +413,7 @@ enum err channel_send(struct channel *c, uint16_t type, const void *msg, const i
 		if (n_fds)
 			memcpy(p->fds, fds, n_fds * sizeof(int));
 		p->n_fds = n_fds;
-		e = c->head ? ERR_AGAIN : send_packet(c->fd, p);
+		e = c->head || (c->gathers && n_fds == 0) ? ERR_AGAIN : send_packet(c->fd, p);
 		if (e == ERR_AGAIN) {
 			e = enqueue(c, p);
 			if (!e)
@@ -403,6 +459,11 @@ void channel_free(struct channel *c)
 	c->freed = true;
 	if (!c->busy)
 		release(c);
+}
+
+void channel_gather(struct channel *c)
+{
+	c->gathers = true;
 }
 
 void channel_set_phase(struct channel *c, enum phase phase)

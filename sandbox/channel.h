@@ -1,6 +1,7 @@
 /* sandbox/channel.h - one end of a channel between two roles
  *
- * A SOCK_SEQPACKET pair on libevent. The channel knows which roles stand at its ends and which
+ * A SOCK_SEQPACKET pair on libevent. A packet is one message, or, where both ends
+ * gather (channel_gather()), several without descriptors. The channel knows which roles stand at its ends and which
  * table of messages they share. What comes is checked against its row (direction, phase, size,
  * descriptors, once); the first thing that does not fit ends the peer: the closed callback says
  * why, and nothing more is read.
@@ -48,6 +49,9 @@ void channel_set_phase(struct channel *c, enum phase phase);
 void channel_set_limit(struct channel *c, size_t bytes, size_t messages);
 must_use enum err channel_send(struct channel *c, uint16_t type, const void *msg, const int *fds,
 			       size_t n_fds);
+/* From now on what is sent waits until what the event loop has at hand is done, and goes together;
+ * what comes may have come so. For a channel with many small messages each way. */
+void channel_gather(struct channel *c);
 /* For a handler that keeps none of a message's descriptors, or not those that are -1 by now. */
 void channel_close_fds(const int *fds, size_t n);
 /* Handles all that has arrived, now, without waiting. */

@@ -129,7 +129,7 @@ const struct confine_rule confine_rules[] = {
 	ALLOW_IF(sendto, S | W | D, LACKS(3, MSG_FASTOPEN)),
 
 	/* ---- connections ---- */
-	ALLOW(accept4, W),
+	ALLOW(accept4, S | W),		/* S: of the control socket, and no other listens */
 	ALLOW(shutdown, S | W | D),
 	ALLOW(getsockname, S | W | D),
 	ALLOW(getpeername, W | D),

@@ -79,7 +79,7 @@ static enum err show_roots(int bundle, int root)
 	for (size_t i = 0; e == OK && i < 2; i++)
 		e = tree_folder(bundle, layers[i], &fd[i]);
 	if (e == OK)
-		e = tree_folder(root, ROOTS + 1, &fd[2]);
+		e = tree_folder(root, &ROOTS[1], &fd[2]);
 	snprintf(options, sizeof(options), "lowerdir=" ROOTS ",upperdir=/proc/self/fd/%d,"
 		 "workdir=/proc/self/fd/%d", fd[0], fd[1]);
 	if (e == OK)
@@ -140,7 +140,7 @@ enum err host_root_fill(int bundle, int root, const char **what)
 enum err host_root_seal(int root, const char **what)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
-	int roots = tree_find(root, ROOTS + 1);
+	int roots = tree_find(root, &ROOTS[1]);
 	enum err e = OK;
 
 	if (roots < 0)

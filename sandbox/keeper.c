@@ -260,6 +260,24 @@ static enum err write_config(const struct keeper *k)
 	return e;
 }
 
+/* The bundle is seen by the keeper and the runtime alone; who runs a further command in the box finds
+ * its environment here. */
+static enum err write_environment(const struct keeper *k)
+{
+	int folder = open(k->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct buf out;
+	enum err e;
+
+	if (folder < 0)
+		return ERR_SYSTEM;
+	buf_init(&out, BUNDLE_MAX);
+	bundle_write_environment(k->spec, &out);
+	e = out.failed ? ERR_LIMIT : tree_file(folder, BOX_ENVIRONMENT, buf_str(&out), 0600);
+	buf_free(&out);
+	close(folder);
+	return e;
+}
+
 static enum err make_ready(struct keeper *k, const char **what)
 {
 	enum err e;
@@ -284,7 +302,8 @@ static enum err make_ready(struct keeper *k, const char **what)
 	if (pipe2(k->life, O_CLOEXEC) < 0)
 		return ERR_SYSTEM;
 	*what = "config.json";
-	return write_config(k);
+	e = write_config(k);
+	return e == OK ? write_environment(k) : e;
 }
 
 /* ---- running ---- */
@@ -311,7 +330,7 @@ static void start_runtime(struct keeper *k)
 
 	if (k->running != 0)
 		return;
-	snprintf(pid_file, sizeof(pid_file), "%s/pid", k->state);
+	snprintf(pid_file, sizeof(pid_file), "%s/" BOX_FIRST_PROCESS, k->state);
 	if (!k->spec->terminal) {
 		arguments[n++] = "--detach";
 		arguments[n++] = "--pid-file";
@@ -328,7 +347,7 @@ static pid_t box_pid(const struct keeper *k)
 	FILE *f;
 	int pid = -1;
 
-	snprintf(path, sizeof(path), "%s/pid", k->state);
+	snprintf(path, sizeof(path), "%s/" BOX_FIRST_PROCESS, k->state);
 	f = fopen(path, "re");
 	if (f && fscanf(f, "%d", &pid) != 1)
 		pid = -1;

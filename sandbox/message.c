@@ -14,8 +14,11 @@ const struct message_row *message_row(const struct message_row *table, uint16_t 
 
 static void put_le(struct buf *out, uint64_t v, size_t n)
 {
+	char bytes[sizeof(v)];
+
 	for (size_t i = 0; i < n; i++)
-		buf_put_c(out, (char)(v >> (8 * i)));
+		bytes[i] = (char)(v >> (8 * i));
+	buf_put(out, bytes, n);
 }
 
 static size_t int_width(enum field_kind kind)
@@ -183,10 +186,10 @@ static enum err take_field(const struct field *f, struct cursor *c, char *msg)
 	return c->failed ? ERR_SYNTAX : OK;
 }
 
-enum err message_decode(const struct message_row *row, struct str packet, void *msg,
+enum err message_decode(const struct message_row *row, struct str *packet, void *msg,
 			struct str *scratch, size_t scratch_n)
 {
-	struct cursor c = { .rest = packet, .scratch = scratch, .scratch_n = scratch_n };
+	struct cursor c = { .rest = *packet, .scratch = scratch, .scratch_n = scratch_n };
 
 	memset(msg, 0, row->size);
 	for (const struct field *f = row->fields; f->kind != FIELD_END; f++) {
@@ -195,5 +198,6 @@ enum err message_decode(const struct message_row *row, struct str packet, void *
 		if (e)
 			return e;
 	}
-	return c.rest.n ? ERR_SYNTAX : OK;
+	*packet = c.rest;
+	return OK;
 }

@@ -68,9 +68,9 @@ struct message_row {
 const struct message_row *message_row(const struct message_row *table, uint16_t type);
 /* Appends the packet to @out. */
 must_use enum err message_encode(const struct message_row *row, const void *msg, struct buf *out);
-/* Reads a packet that starts after its u16 type into *msg (row->size bytes). List items stand in
- * @scratch (room for @scratch_n). */
-must_use enum err message_decode(const struct message_row *row, struct str packet, void *msg,
+/* Reads a message that starts after its u16 type into *msg (row->size bytes); *@packet is then what
+ * is left, where others may follow. List items stand in @scratch (room for @scratch_n). */
+must_use enum err message_decode(const struct message_row *row, struct str *packet, void *msg,
 				 struct str *scratch, size_t scratch_n);
 
 /* For the rows of a table: F(struct msg_dial, U16, port, 0) */

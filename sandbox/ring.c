@@ -14,8 +14,9 @@
  *
  * Waking costs a system call, so it is done only when asked for. Who is about to wait sets its flag
  * and then looks once more; who moves a position looks at the flag afterwards. Both are
- * sequentially consistent, so that one of the two sees the other. The wake descriptor starts out
- * readable: the reader looks once before it ever waits.
+ * sequentially consistent, so that one of the two sees the other. A reader finds the wake descriptor
+ * readable: it looks once before it ever waits, whatever one before it has said. One that lingers
+ * wants to be woken at LINGER_BYTES, or not at all.
  */
 #include "sandbox/ring.h"
 
@@ -34,7 +35,10 @@
 #define LENGTH_BYTES 4u
 #define STAMP_BYTES 8u
 #define HEAD_BYTES (LENGTH_BYTES + STAMP_BYTES)
+#define LINGER_BYTES (RING_BYTES / 4)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+enum reader_waits { READER_LOOKS, READER_LINGERS, READER_WAITS };
 
 /* Who writes what: head the writer; tail, synced and refusing the reader; the flags both. */
 struct shared {
@@ -57,6 +61,7 @@ struct ring {
 	uint64_t read, done, tail;	/* the reader's own */
 	uint64_t position, keep, stamp;
 	uint64_t old;			/* what lies before it was there at the beginning */
+	bool lingers;
 	bool broken;			/* at @broken_at: nothing beyond is ever given */
 	uint64_t broken_at;
 	char *scratch;
@@ -136,10 +141,6 @@ enum err ring_open_writer(const struct ring_fds *fds, struct ring **out)
 	return open_ring(fds, out);
 }
 
-enum err ring_open_reader(const struct ring_fds *fds, struct ring **out)
-{
-	return open_ring(fds, out);
-}
 
 void ring_close(struct ring *r)
 {
@@ -227,6 +228,17 @@ bool ring_refuses(const struct ring *r)
 	return atomic_load(&r->shared->refusing) != 0;
 }
 
+static void wake_reader(struct ring *r)
+{
+	uint32_t waits = atomic_load(&r->shared->reader_waits);
+
+	if (waits == READER_LOOKS ||
+	    (waits == READER_LINGERS && RING_BYTES - space(r) < LINGER_BYTES))
+		return;
+	if (atomic_exchange(&r->shared->reader_waits, READER_LOOKS))
+		signal_fd(r->fds.wake);
+}
+
 static enum err take(struct ring *r, struct str record)
 {
 	static const char no_stamp[STAMP_BYTES];
@@ -241,8 +253,7 @@ static enum err take(struct ring *r, struct str record)
 	copy_in(r, r->head + HEAD_BYTES, record.p, n);
 	r->head += HEAD_BYTES + n;
 	atomic_store(&r->shared->head, r->head);
-	if (atomic_exchange(&r->shared->reader_waits, 0))
-		signal_fd(r->fds.wake);
+	wake_reader(r);
 	return OK;
 }
 
@@ -271,6 +282,15 @@ void ring_room_seen(struct ring *r)
 
 /* ---- the reader ---- */
 
+enum err ring_open_reader(const struct ring_fds *fds, struct ring **out)
+{
+	enum err e = open_ring(fds, out);
+
+	if (!e)
+		signal_fd((*out)->fds.wake);
+	return e;
+}
+
 /* Bytes published and not given yet. */
 static uint64_t waiting(const struct ring *r)
 {
@@ -293,7 +313,7 @@ enum err ring_next(struct ring *r, struct str *record)
 		return ERR_SYNTAX;
 	there = waiting(r);
 	if (there == 0) {
-		atomic_store(&r->shared->reader_waits, 1);
+		atomic_store(&r->shared->reader_waits, r->lingers ? READER_LINGERS : READER_WAITS);
 		there = waiting(r);
 	}
 	if (there == 0)
@@ -372,6 +392,11 @@ void ring_set_synced(struct ring *r)
 {
 	atomic_store(&r->shared->synced, r->done);
 	tell_writer(r);
+}
+
+void ring_linger(struct ring *r, bool linger)
+{
+	r->lingers = linger;
 }
 
 int ring_wake_fd(const struct ring *r)

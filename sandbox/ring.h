@@ -82,6 +82,9 @@ void ring_rewind(struct ring *r);
 void ring_set_refusing(struct ring *r, bool refuse);
 /* All that ring_advance() is done with is on the disk. */
 void ring_set_synced(struct ring *r);
+/* The reader looks again by itself, soon: until it says otherwise it is woken only when there is
+ * much to read. Takes effect when ring_next() finds nothing. */
+void ring_linger(struct ring *r, bool linger);
 int ring_wake_fd(const struct ring *r);
 void ring_wake_seen(struct ring *r);
 

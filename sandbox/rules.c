@@ -524,18 +524,6 @@ static bool refusals_element(struct netlink *n, uint8_t type, const char *ifname
 	return true;
 }
 
-enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
-		       struct wire_error *why)
-{
-	bool built;
-
-	netlink_nf_begin(nft);
-	built = chain_message(nft, NFT_MSG_NEWCHAIN, ifname, false) &&
-		counter_message(nft, NFT_MSG_NEWOBJ, ifname) &&
-		rule_log(nft, ifname, group) && rule_beyond(nft, ifname) && refusals_element(nft, NFT_MSG_NEWSETELEM, ifname);
-	return commit(nft, built, why);
-}
-
 static bool flush_chain(struct netlink *n, const char *chain)
 {
 	struct nftnl_rule *r = nftnl_rule_alloc();
@@ -547,42 +535,6 @@ static bool flush_chain(struct netlink *n, const char *chain)
 	nftnl_rule_nlmsg_build_payload(message(n, NFT_MSG_DELRULE, 0, "nf_tables: a box's log"), r);
 	nftnl_rule_free(r);
 	return true;
-}
-
-enum err rules_remove_box(struct netlink *nft, const char *ifname, struct wire_error *why)
-{
-	bool built;
-
-	netlink_nf_begin(nft);
-	built = refusals_element(nft, NFT_MSG_DELSETELEM, ifname) && flush_chain(nft, ifname) &&
-		chain_message(nft, NFT_MSG_DELCHAIN, ifname, false) &&
-		counter_message(nft, NFT_MSG_DELOBJ, ifname);
-	return commit(nft, built, why);
-}
-
-static void take_count(void *arg, const struct nlmsghdr *h)
-{
-	struct nftnl_obj *o = nftnl_obj_alloc();
-	uint64_t *packets = arg;
-
-	if (o && nftnl_obj_nlmsg_parse(h, o) == 0)
-		*packets = nftnl_obj_get_u64(o, NFTNL_OBJ_CTR_PKTS);
-	if (o)
-		nftnl_obj_free(o);
-}
-
-enum err rules_beyond_log(struct netlink *nft, const char *ifname, uint64_t *packets,
-			  struct wire_error *why)
-{
-	enum err e;
-
-	*packets = 0;
-	if (!counter_message(nft, NFT_MSG_GETOBJ, ifname))
-		return out_of_memory(why);
-	netlink_on_answer(nft, take_count, packets);
-	e = netlink_commit(nft, why);
-	netlink_on_answer(nft, NULL, NULL);
-	return e;
 }
 
 /* The key as the registers hold it: name, address, and the port in the first half of its four. */
@@ -621,6 +573,58 @@ static bool admitted_elements(struct netlink *n, uint8_t type, const char *ifnam
 	if (s)
 		nftnl_set_free(s);
 	return built;
+}
+
+enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
+		       struct rules_pair own, struct wire_error *why)
+{
+	bool built;
+
+	netlink_nf_begin(nft);
+	built = chain_message(nft, NFT_MSG_NEWCHAIN, ifname, false) &&
+		counter_message(nft, NFT_MSG_NEWOBJ, ifname) &&
+		rule_log(nft, ifname, group) && rule_beyond(nft, ifname) &&
+		refusals_element(nft, NFT_MSG_NEWSETELEM, ifname) &&
+		admitted_elements(nft, NFT_MSG_NEWSETELEM, ifname, &own, 1);
+	return commit(nft, built, why);
+}
+
+enum err rules_remove_box(struct netlink *nft, const char *ifname, struct rules_pair own,
+			  struct wire_error *why)
+{
+	bool built;
+
+	netlink_nf_begin(nft);
+	built = admitted_elements(nft, NFT_MSG_DELSETELEM, ifname, &own, 1) &&
+		refusals_element(nft, NFT_MSG_DELSETELEM, ifname) && flush_chain(nft, ifname) &&
+		chain_message(nft, NFT_MSG_DELCHAIN, ifname, false) &&
+		counter_message(nft, NFT_MSG_DELOBJ, ifname);
+	return commit(nft, built, why);
+}
+
+static void take_count(void *arg, const struct nlmsghdr *h)
+{
+	struct nftnl_obj *o = nftnl_obj_alloc();
+	uint64_t *packets = arg;
+
+	if (o && nftnl_obj_nlmsg_parse(h, o) == 0)
+		*packets = nftnl_obj_get_u64(o, NFTNL_OBJ_CTR_PKTS);
+	if (o)
+		nftnl_obj_free(o);
+}
+
+enum err rules_beyond_log(struct netlink *nft, const char *ifname, uint64_t *packets,
+			  struct wire_error *why)
+{
+	enum err e;
+
+	*packets = 0;
+	if (!counter_message(nft, NFT_MSG_GETOBJ, ifname))
+		return out_of_memory(why);
+	netlink_on_answer(nft, take_count, packets);
+	e = netlink_commit(nft, why);
+	netlink_on_answer(nft, NULL, NULL);
+	return e;
 }
 
 static enum err change_admitted(struct netlink *nft, uint8_t type, const char *ifname,

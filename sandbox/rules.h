@@ -25,13 +25,15 @@ struct rules_pair {
 };
 
 must_use enum err rules_install(struct netlink *nft, struct wire_error *why);
-/* Refusals of this interface go to this group, at its own rate. */
+/* Refusals of this interface go to this group, at its own rate; @own is admitted as long as the box
+ * is there. */
 must_use enum err rules_add_box(struct netlink *nft, const char *ifname, uint16_t group,
-				struct wire_error *why);
+				struct rules_pair own, struct wire_error *why);
 /* Refusals that its rate did not let into the log, so far. */
 must_use enum err rules_beyond_log(struct netlink *nft, const char *ifname, uint64_t *packets,
 				   struct wire_error *why);
-must_use enum err rules_remove_box(struct netlink *nft, const char *ifname, struct wire_error *why);
+must_use enum err rules_remove_box(struct netlink *nft, const char *ifname, struct rules_pair own,
+				   struct wire_error *why);
 must_use enum err rules_admit(struct netlink *nft, const char *ifname,
 			      const struct rules_pair *pairs, size_t n, struct wire_error *why);
 must_use enum err rules_withdraw(struct netlink *nft, const char *ifname,

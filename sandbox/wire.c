@@ -28,6 +28,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,8 +119,10 @@ static const struct sysctl gateway_sysctls[] = {
 	{ NULL, NULL, false },
 };
 
-/* A box has no capability: what a program there listens on must not need one. */
+/* A box has no capability: what a program there listens on must not need one. A socket that a
+ * program there has closed is soon gone, so that asking after it tells (see keep_alive()). */
 static const struct sysctl box_sysctls[] = {
+	{ "/proc/sys/net/ipv4/tcp_fin_timeout", "2", false },
 	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1", true },
 	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1", true },
 	{ "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", true },
@@ -392,6 +395,22 @@ static bool set_one(int fd, int level, int option)
 	return setsockopt(fd, level, option, &one, sizeof(one)) == 0;
 }
 
+static bool set_number(int fd, int option, int value)
+{
+	return setsockopt(fd, SOL_TCP, option, &value, sizeof(value)) == 0;
+}
+
+/* A client that has closed its socket and one that has closed its half alone, and waits for its
+ * answer, send the same. Asked after, the second one's kernel acknowledges and the first one's
+ * resets. Connections have it from their listener. */
+static bool keep_alive(int fd)
+{
+	return set_one(fd, SOL_SOCKET, SO_KEEPALIVE) &&
+	       set_number(fd, TCP_KEEPIDLE, WIRE_ASK_AFTER_S) &&
+	       set_number(fd, TCP_KEEPINTVL, WIRE_ASK_AGAIN_S) &&
+	       set_number(fd, TCP_KEEPCNT, WIRE_ASK_TIMES);
+}
+
 static enum err open_socket(const struct wire_box *b, int type, uint16_t port, int *out,
 			    struct wire_error *why)
 {
@@ -407,6 +426,7 @@ static enum err open_socket(const struct wire_box *b, int type, uint16_t port, i
 		return failed(why, "worker's socket: bind to the veth");
 	if (!set_one(fd, SOL_SOCKET, SO_REUSEADDR) ||
 	    (transparent && !set_one(fd, SOL_IP, IP_TRANSPARENT)) ||
+	    (type == SOCK_STREAM && !keep_alive(fd)) ||
 	    (type == SOCK_DGRAM && !set_one(fd, SOL_IP, IP_PKTINFO)))
 		return failed(why, "worker's socket: options");
 	if (bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)
@@ -476,6 +496,12 @@ static enum err open_sockets(struct wire_gateway *g, struct wire_box *b, uint16_
 	return e;
 }
 
+/* Where the box is told what is what: admitted as long as it is there, whatever a policy says. */
+static struct rules_pair own_pair(const struct wire_box *b)
+{
+	return (struct rules_pair){ .address = b->gateway, .port = WIRE_NOTICE_PORT };
+}
+
 static enum err number_box(uint32_t index, const struct addr_range *pool, struct wire_box *b,
 			   struct wire_error *why)
 {
@@ -520,7 +546,7 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 	if (e == OK)
 		e = open_sockets(g, &b, group, why);
 	if (e == OK)
-		e = rules_add_box(g->nft, b.ifname, group, why);
+		e = rules_add_box(g->nft, b.ifname, group, own_pair(&b), why);
 	netlink_close(box_route);
 	if (e == OK)
 		*out = b;
@@ -625,7 +651,7 @@ void wire_box_close(struct wire_gateway *g, struct wire_box *b)
 	wire_box_release(b);
 	if (b->ifindex == 0)
 		return;
-	(void)!rules_remove_box(g->nft, b->ifname, &ignored);
+	(void)!rules_remove_box(g->nft, b->ifname, own_pair(b), &ignored);
 	(void)put_ifinfo(netlink_message(g->route, RTM_DELLINK, 0, "veth"), b->ifindex);
 	(void)!netlink_commit(g->route, &ignored);
 	b->ifindex = 0;
@@ -676,14 +702,16 @@ static bool was_admitted(const struct wire_admitted *a, const struct rules_pair 
 
 /* Puts what is new of it at the end of the list, first what the kernel does not have yet: so many
  * are returned. */
-static size_t list(struct wire_admitted *a, uint32_t address, const uint16_t *ports, size_t n)
+static size_t list(const struct wire_box *b, uint32_t address, const uint16_t *ports, size_t n)
 {
+	const struct rules_pair own = own_pair(b);
+	struct wire_admitted *a = b->admitted;
 	size_t unknown = a->n;
 
 	for (size_t i = 0; i < n; i++) {
 		struct rules_pair p = { .address = address, .port = ports[i] };
 
-		if (is_admitted(a, address, ports[i]))
+		if (is_admitted(a, address, ports[i]) || compare(&p, &own) == 0)
 			continue;
 		a->pairs[a->n++] = p;
 		if (!was_admitted(a, &p)) {
@@ -707,7 +735,7 @@ enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t a
 	e = remember(a, n);
 	if (e != OK)
 		return e;
-	unknown = list(a, address, ports, n);
+	unknown = list(b, address, ports, n);
 	if (unknown == before)
 		return OK;
 	e = rules_admit(g->nft, b->ifname, a->pairs + before, unknown - before, why);

@@ -64,12 +64,16 @@ lint: ## folder layering; every header stands alone; mistakes that have a name
 	$(Q)set -e; for h in $(HDRS); do printf '#include "%s"\nextern int unit;\n' $$h | \
 	  $(COMPILE) -x c -fsyntax-only -; done
 
-bench: ## what a policy decision, a parsed head and an injected request cost
+bench: ## what a decision and a parsed head cost; with HARNESS=DIR, Exeat beside other proxies
 	$(Q)$(MAKE) --no-print-directory MODE=release all bench-programs
 	$(Q)sh tests/bench/bench.sh build/release
+	$(Q)$(if $(HARNESS),bash tests/bench/proxies.sh build/release $(HARNESS) $(OPTIONS))
+bench-wire: ## what a sandbox costs: time and memory of its wire and its worker, up to the 1,000th
+	$(Q)$(MAKE) --no-print-directory MODE=release all
+	$(Q)python3 tests/bench/wire.py build/release
 BENCHES = $(patsubst %.c,$(O)/%,$(wildcard tests/bench/*.c))
 $(O)/tests/bench/%: $(O)/tests/bench/%.o $(LIB)
 	$(call SAY,LINK  $@)
 	$(Q)$(LINK) -o $@ $< $(LIB) $(call libs,$(TEST_PKGS))
 bench-programs: $(BENCHES)
-.PHONY: unit confine-check bench-programs fuzz-lib
+.PHONY: unit confine-check bench-programs bench-wire fuzz-lib

@@ -296,7 +296,7 @@ static const struct act acts[] = {
 	A("connect", connect, D),
 	A("bind", bind, S),
 	A("listen", listen, NONE),
-	A("accept4", accept4, W),
+	A("accept4", accept4, S | W),
 	A("accept", accept, NONE),
 	A("connect by sendto MSG_FASTOPEN", fastopen, NONE),
 	A("connect by sendmsg MSG_FASTOPEN", fastopen_msg, NONE),

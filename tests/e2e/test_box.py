@@ -137,7 +137,7 @@ def the_policy_in_a_workspace_cannot_be_changed_from_the_box(bed):
 def _busybox(root):
     (root / "bin").mkdir(parents=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
-    for name in ("sh", "ls", "wget", "cat", "touch"):
+    for name in ("sh", "ls", "wget", "cat", "touch", "cmp"):
         os.symlink("busybox", root / "bin" / name)
     return root
 
@@ -197,6 +197,30 @@ def a_java_store_holds_the_certificate(bed):
                   "command -v keytool >/dev/null && keytool -list -keystore /etc/ssl/certs/java/cacerts -storepass changeit 2>&1 "
                   "| grep -c trustedCertEntry", POLICY)
     b.check("fe ed fe ed\nTrue\n" in run.out, "in both places", run.out, run.err)
+    root = _busybox(_folder(bed, "javas"))
+    for home in ("usr/lib/jvm/own", "usr/lib/jvm/old/jre", "opt/java/openjdk"):
+        (root / home / "lib/security").mkdir(parents=True)
+        (root / home / "lib/security/cacerts").write_text("its own")
+    os.symlink("own", root / "usr/lib/jvm/default")
+    (root / "usr/lib/jvm/a-file").write_text("")
+    (root / "usr/lib/jvm/odd/lib/security/cacerts").mkdir(parents=True)
+    run = bed.run("cd /usr/lib/jvm && cmp /etc/exeat/cacerts own/lib/security/cacerts && cmp /etc/exeat/cacerts "
+                  "old/jre/lib/security/cacerts && cmp /etc/exeat/cacerts default/lib/security/cacerts && cmp "
+                  "/etc/exeat/cacerts /opt/java/openjdk/lib/security/cacerts && echo all",
+                  POLICY, options=["--rootfs", str(root)])
+    b.check(run.out == "all\n", "a Java that brings its own store trusts it, too", run.out, run.err)
+    b.check((root / "usr/lib/jvm/own/lib/security/cacerts").read_text() == "its own", "and the folder is as it was")
+
+
+def a_root_without_roots_gets_the_places_where_most_look(bed):
+    root = _busybox(_folder(bed, "rootless"))
+    run = bed.run("cmp /etc/exeat/ca-bundle.pem /etc/ssl/certs/ca-certificates.crt && cmp /etc/exeat/ca-bundle.pem "
+                  "/etc/ssl/cert.pem && echo both; ls /etc/exeat", POLICY, options=["--rootfs", str(root)])
+    b.check(run.out.startswith("both\n") and not (root / "etc").exists(), "in the box alone", run.out, run.err)
+    (root / "etc").mkdir()
+    (root / "etc/ssl").write_text("a file")
+    run = bed.run("cat /etc/ssl; echo $SSL_CERT_FILE", POLICY, options=["--rootfs", str(root)])
+    b.check(run.out.startswith("a file/etc/exeat/"), "where they cannot be made there is the environment", run.out, run.err)
 
 
 # ---- the command ----

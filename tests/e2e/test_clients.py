@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import bed as b
+import clients as c
 
 TOKEN = "real-token-5f3a9c2e7d1b"
 
@@ -57,9 +58,9 @@ def _git_backend(root):
 
 
 def _origins(bed):
+    bed.dns.zone.update({"api.test": ["203.0.113.10"], "git.test": ["203.0.113.11"], "files.test": ["203.0.113.12"]})
     if hasattr(bed, "git_root"):
         return
-    bed.dns.zone.update({"api.test": ["203.0.113.10"], "git.test": ["203.0.113.11"], "files.test": ["203.0.113.12"]})
     bed.api = b.Origin(bed, b.http(_api), cert=bed.cert("api.test"))
     bed.git_root = bed.path("repositories")
     environment = dict(os.environ, HOME=bed.dir, GIT_CONFIG_NOSYSTEM="1")
@@ -90,7 +91,10 @@ def _nginx(bed):
           fastcgi_temp_path {bed.path('nf')}; uwsgi_temp_path {bed.path('nu')}; scgi_temp_path {bed.path('ns')};
           server {{ listen 203.0.113.12:443 ssl; ssl_certificate {crt}; ssl_certificate_key {key};
             keepalive_requests 1000000; root {root}; gzip on; gzip_min_length 1; gzip_types text/plain; }} }}""")
-    subprocess.run(["nsenter", f"--net=/proc/{bed.holder.pid}/ns/net", "nginx", "-c", conf], check=True)
+    # It ends with us, whatever ends us.
+    bed.nginx = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "nsenter", f"--net=/proc/{bed.holder.pid}/ns/net", "nginx",
+                                  "-g", "daemon off;", "-c", conf], stdin=subprocess.DEVNULL)
+    b.wait_until("nginx", lambda: os.path.exists(bed.path("nginx.pid")) and os.path.getsize(bed.path("nginx.pid")))
 
 
 def curl_is_answered_as_the_tokens_holder(bed):
@@ -155,6 +159,77 @@ def openssl_verifies_the_leaf_strictly(bed):
     run = bed.run("echo | openssl s_client -connect api.test:443 -servername api.test -x509_strict -verify_return_error "
                   "-verify_hostname api.test -showcerts 2>&1 | grep -E 'Verification|Verify return'", POLICY, secrets=SECRETS)
     b.check("Verification: OK" in run.out, "strict verification", run.out, run.err)
+
+
+# ---- each of these answered, refused, and told why ----
+
+CURL = c.Client('curl -sS -i "$1"', refused="Failed to connect to evil.test port")
+WGET = c.Client('wget -nv -O - "$1"')
+GIT = c.Client('git ls-remote "$1"', refused="Failed to connect to evil.test port", shows_id=False)
+URLLIB = c.Client("""python3 -c '
+import sys, urllib.request as u, urllib.error
+try:
+    print(u.urlopen(sys.argv[1]).read().decode())
+except urllib.error.HTTPError as e:
+    print(e, e.read().decode())' "$1" """)
+REQUESTS = c.Client("""python3 -c '
+import sys, requests
+r = requests.get(sys.argv[1])
+print(r.status_code, r.reason, r.text)' "$1" """)
+HTTPX = c.Client("""python3 -c '
+import sys, httpx
+r = httpx.get(sys.argv[1])
+print(r.status_code, r.reason_phrase, r.text)' "$1" """)
+FETCH = c.Client("""node -e '
+fetch(process.argv[1]).then(async r => console.log(r.status, r.statusText, await r.text()))' "$1" """, refused="ECONNREFUSED")
+HTTPS = c.Client("""node -e '
+require(process.argv[1].split(":")[0]).get(process.argv[1], r => {
+    console.log(r.statusCode, r.statusMessage); r.pipe(process.stdout) })' "$1" """, refused="ECONNREFUSED")
+
+
+def curl_is_answered_and_told(bed):
+    c.is_answered(bed, CURL)
+    c.is_told(bed, CURL)
+    c.is_told_why(bed, CURL)
+
+
+def wget_is_answered_and_told(bed):
+    c.is_answered(bed, WGET)
+    c.is_told(bed, WGET)
+    c.is_told_why(bed, WGET)
+
+
+def git_is_told(bed):
+    c.is_told(bed, GIT)
+    c.is_told_why(bed, GIT)
+
+
+def python_urllib_is_answered_and_told(bed):
+    c.is_answered(bed, URLLIB)
+    c.is_told(bed, URLLIB)
+
+
+def python_requests_is_answered_and_told(bed):
+    c.is_answered(bed, REQUESTS)
+    c.is_told(bed, REQUESTS)
+    c.is_told_why(bed, REQUESTS)
+
+
+def python_httpx_is_answered_and_told(bed):
+    c.is_answered(bed, HTTPX)
+    c.is_told(bed, HTTPX)
+    c.is_told_why(bed, HTTPX)
+
+
+def node_fetch_is_answered_and_told(bed):
+    c.is_answered(bed, FETCH)
+    c.is_told(bed, FETCH)
+    c.is_told_why(bed, FETCH)
+
+
+def node_https_is_answered_and_told(bed):
+    c.is_answered(bed, HTTPS)
+    c.is_told(bed, HTTPS)
 
 
 b.main(b.cases(globals()))

@@ -1,5 +1,6 @@
 """exeat run is the command: its exit status, signals, streams and files; and nothing stays behind."""
 
+import datetime
 import os
 import pathlib
 import shutil
@@ -24,6 +25,14 @@ def the_exit_status_is_the_commands(bed):
     b.check(run.status == 128 + signal.SIGSEGV, "a signal is 128 + its number", run.status, run.err)
     run = bed.run(["/no/such/program"], POLICY)
     b.check(run.status in (126, 127), "a command that is not there", run.status, run.err)
+
+
+def a_run_is_over_when_its_command_is(bed):
+    """No part of it has to be waited for, or killed: that would take five seconds."""
+    run = bed.run("true", POLICY)
+    end = time.time()
+    stop = datetime.datetime.fromisoformat(run.record("stop")["time"].replace("Z", "+00:00")).timestamp()
+    b.check(end - stop < 4, "nothing is waited for behind the last record", end - stop)
 
 
 def stdin_stdout_and_stderr_are_the_commands(bed):

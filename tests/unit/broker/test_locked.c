@@ -122,14 +122,65 @@ static void a_size_beyond_memory_is_not_given(void **state)
 	locked_free(NULL);
 }
 
-static void what_was_freed_is_unmapped(void **state)
+static bool is_mapped(const void *p)
 {
-	char *p = locked_new(16);
 	unsigned char there;
 
+	return mincore((void *)((uintptr_t)p & ~(uintptr_t)4095), 4096, &there) == 0;
+}
+
+static void what_was_freed_and_is_large_is_unmapped(void **state)
+{
+	char *p = locked_new(LOCKED_SPARE_BYTES + 1);
+
 	(void)state;
+	assert_non_null(p);
 	locked_free(p);
-	assert_int_equal(mincore((void *)((uintptr_t)p & ~(uintptr_t)4095), 4096, &there), -1);
+	assert_false(is_mapped(p));
+}
+
+static void a_small_piece_comes_again_as_zeros_and_no_more_are_kept_than_said(void **state)
+{
+	char *p[LOCKED_SPARE_MAX + 1], *again;
+	size_t kept = 0;
+
+	(void)state;
+	for (size_t i = 0; i < LOCKED_SPARE_MAX + 1; i++) {
+		p[i] = locked_new(16);
+		assert_non_null(p[i]);
+		memset(p[i], 0x5a, 16);
+	}
+	for (size_t i = 0; i < LOCKED_SPARE_MAX + 1; i++)
+		locked_free(p[i]);
+	for (size_t i = 0; i < LOCKED_SPARE_MAX + 1; i++)
+		kept += is_mapped(p[i]);
+	assert_in_range(kept, 1, LOCKED_SPARE_MAX);
+	again = locked_new(16);
+	for (size_t i = 0; i < 16; i++)
+		assert_int_equal(again[i], 0);
+	locked_free(again);
+}
+
+static void a_forked_child_gets_none_that_is_not_locked(void **state)
+{
+	char *p = locked_new(16);
+	char flags[512];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (!locks)
+		skip();
+	locked_free(p);
+	pid = fork();
+	if (pid == 0) {
+		p = locked_new(16);
+		vm_flags(p, flags, sizeof(flags));
+		_exit(strstr(flags, " lo") ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 int main(void)
@@ -140,7 +191,9 @@ int main(void)
 		cmocka_unit_test(a_forked_child_finds_zeros),
 		cmocka_unit_test(memory_that_cannot_be_locked_is_not_given),
 		cmocka_unit_test(a_size_beyond_memory_is_not_given),
-		cmocka_unit_test(what_was_freed_is_unmapped),
+		cmocka_unit_test(what_was_freed_and_is_large_is_unmapped),
+		cmocka_unit_test(a_small_piece_comes_again_as_zeros_and_no_more_are_kept_than_said),
+		cmocka_unit_test(a_forked_child_gets_none_that_is_not_locked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,29 @@ static void ids_are_lower_case_and_start_with_a_letter_or_digit(void **state)
 	assert_false(str_is_id(STR("a\0")));
 }
 
+static void numbers_are_written_in_decimal(void **state)
+{
+	char room[STR_DECIMAL_MAX];
+
+	(void)state;
+	assert_true(str_eq(str_decimal(0, room), STR("0")));
+	assert_true(str_eq(str_decimal(1090, room), STR("1090")));
+	assert_true(str_eq(str_decimal(UINT64_MAX, room), STR("18446744073709551615")));
+}
+
+static void a_copy_with_a_nul_is_cut_to_its_room(void **state)
+{
+	char room[4] = "xxx";
+
+	(void)state;
+	str_to_z(STR("ab"), room, sizeof(room));
+	assert_string_equal(room, "ab");
+	str_to_z(STR("abcd"), room, sizeof(room));
+	assert_string_equal(room, "abc");
+	str_to_z(STR_NONE, room, sizeof(room));
+	assert_string_equal(room, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +200,8 @@ int main(void)
 		cmocka_unit_test(a_text_is_cut_piece_by_piece),
 		cmocka_unit_test(a_plain_copy_holds_only_what_a_word_may),
 		cmocka_unit_test(tokens_are_those_of_http),
+		cmocka_unit_test(numbers_are_written_in_decimal),
+		cmocka_unit_test(a_copy_with_a_nul_is_cut_to_its_room),
 		cmocka_unit_test(ids_are_lower_case_and_start_with_a_letter_or_digit),
 	};
 

@@ -40,7 +40,7 @@ static void each_step_is_told_with_its_rule_and_place(void **state)
 {
 	struct policy *p = MAKE_POLICY(github);
 	char *text = explain(p, (struct explain_request){ EXPLAIN_REQUEST,
-		request("api.github.test", "GET", "/repos/acme/x"), STR_NONE }, VERDICT_ALLOW);
+		request("api.github.test", "GET", "/repos/acme/x"), STR_NONE, false }, VERDICT_ALLOW);
 
 	(void)state;
 	assert_says(text, "name lookup    undecided  api.github.test\n");
@@ -60,10 +60,10 @@ static void what_is_still_open_says_how_it_goes_on(void **state)
 
 	(void)state;
 	f.method = f.path = STR_NONE;
-	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE }, VERDICT_UNDECIDED);
+	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE, false }, VERDICT_UNDECIDED);
 	assert_says(text, "verdict        undecided: the name is answered, and each");
 	free(text);
-	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE }, VERDICT_UNDECIDED);
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE, false }, VERDICT_UNDECIDED);
 	assert_says(text, "verdict        undecided: the connection is accepted, and each");
 	free(text);
 	policy_free(p);
@@ -73,7 +73,7 @@ static void a_deny_is_told_with_reason_and_what_it_overrules(void **state)
 {
 	struct policy *p = MAKE_POLICY(github);
 	char *text = explain(p, (struct explain_request){ EXPLAIN_REQUEST,
-		request("api.github.test", "DELETE", "/gists/1"), STR_NONE }, VERDICT_DENY);
+		request("api.github.test", "DELETE", "/gists/1"), STR_NONE, false }, VERDICT_DENY);
 
 	(void)state;
 	assert_says(text, "no-gists (test.yaml:20): Ask security@ first.\n");
@@ -86,18 +86,18 @@ static void near_misses_name_the_one_fact_that_is_off(void **state)
 {
 	struct policy *p = MAKE_POLICY(github);
 	struct facts f = request("api.github.test", "POST", "/repos/acme/x");
-	char *text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE }, VERDICT_DENY);
+	char *text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE, false }, VERDICT_DENY);
 
 	(void)state;
 	assert_says(text, "near: github-read (test.yaml:10) would match if the method were GET or HEAD\n");
 	free(text);
 	f = request("api.github.test", "GET", "/other");
-	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE }, VERDICT_DENY);
+	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE, false }, VERDICT_DENY);
 	assert_says(text, "would match if the path were /repos/acme/** or /search/*\n");
 	assert_says(text, "near: all (test.yaml:30) would match if the method were DELETE\n");
 	free(text);
 	f = (struct facts){ .host = STR("a.raw.test"), .port = 80 };
-	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE }, VERDICT_DENY);
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE, false }, VERDICT_DENY);
 	assert_says(text, "would match if the port were 443\n");
 	free(text);
 	policy_free(p);
@@ -108,18 +108,18 @@ static void apex_and_wildcard_are_told_apart(void **state)
 {
 	struct policy *p = MAKE_POLICY(github);
 	struct facts f = { .host = STR("raw.test") };
-	char *text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE }, VERDICT_DENY);
+	char *text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE, false }, VERDICT_DENY);
 
 	(void)state;
 	assert_says(text, "default (test.yaml): no allow rule matches\n");
 	assert_says(text, "near: github-read (test.yaml:10) would match if the host were a name below raw.test");
 	free(text);
 	f.host = STR("www.api.github.test");
-	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE }, VERDICT_DENY);
+	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE, false }, VERDICT_DENY);
 	assert_says(text, "github-read (test.yaml:10) would match if the host were api.github.test: it does not");
 	free(text);
 	f.host = STR("evil.test");
-	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE }, VERDICT_DENY);
+	text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE, f, STR_NONE, false }, VERDICT_DENY);
 	assert_silent(text, "near:");
 	free(text);
 	policy_free(p);
@@ -137,16 +137,16 @@ static void a_prohibited_address_is_a_reason_of_its_own(void **state)
 
 	(void)state;
 	f.addr = literal("10.0.0.5", 1).addr;
-	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE }, VERDICT_DENY);
+	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE, false }, VERDICT_DENY);
 	assert_says(text, "10.0.0.5 is private (RFC 1918): a name may resolve to it only by resolves_to");
 	assert_says(text, "verdict        deny\n");
 	free(text);
 	f.host = STR("db.test");
-	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE }, VERDICT_ALLOW);
+	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE, false }, VERDICT_ALLOW);
 	assert_says(text, "10.0.0.5 is private (RFC 1918), and in resolves_to of a rule\n");
 	free(text);
 	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, literal("169.254.169.254", 80),
-						    STR_NONE }, VERDICT_DENY);
+						    STR_NONE, false }, VERDICT_DENY);
 	assert_says(text, "169.254.169.254 is link-local");
 	assert_silent(text, "name lookup");
 	free(text);
@@ -157,7 +157,7 @@ static void a_path_with_two_readings_is_told(void **state)
 {
 	struct policy *p = MAKE_POLICY(github);
 	struct explain_request r = { EXPLAIN_REQUEST, request("api.github.test", "GET", ""),
-				     STR("https://api.github.test/a%2fb") };
+				     STR("https://api.github.test/a%2fb"), false };
 	char *text = explain(p, r, VERDICT_DENY);
 
 	(void)state;
@@ -189,7 +189,7 @@ static struct policy *with_credential(void)
 static void what_would_be_put_on_is_told_by_name(void **state)
 {
 	struct policy *p = with_credential();
-	struct explain_request r = { EXPLAIN_REQUEST, request("api.test", "GET", "/"), STR_NONE };
+	struct explain_request r = { EXPLAIN_REQUEST, request("api.test", "GET", "/"), STR_NONE, false };
 	char *text = explain(p, r, VERDICT_ALLOW);
 
 	(void)state;
@@ -207,6 +207,29 @@ static void what_would_be_put_on_is_told_by_name(void **state)
 	policy_free(p);
 }
 
+static void a_box_is_told_no_file_no_credential_and_no_secret(void **state)
+{
+	struct policy *p = with_credential();
+	struct explain_request r = { EXPLAIN_REQUEST, request("api.test", "GET", "/"), STR_NONE, true };
+	char *text = explain(p, r, VERDICT_ALLOW);
+
+	(void)state;
+	assert_says(text, "a credential");
+	assert_silent(text, "github");
+	assert_silent(text, ".yaml");
+	assert_silent(text, "secret");
+	free(text);
+	policy_free(p);
+	p = MAKE_POLICY(github);
+	r.facts = request("api.github.test", "POST", "/repos/acme/x");
+	text = explain(p, r, VERDICT_DENY);
+	assert_says(text, "    default: no allow rule matches\n");
+	assert_says(text, "near: github-read would match if the method were GET or HEAD\n");
+	assert_silent(text, ".yaml");
+	free(text);
+	policy_free(p);
+}
+
 static void near_misses_past_the_limit_are_counted(void **state)
 {
 	const struct test_rule rule = { .id = "r", .hosts = { LIST("a.test") },
@@ -220,7 +243,7 @@ static void near_misses_past_the_limit_are_counted(void **state)
 		rules[i] = rule;
 	p = MAKE_POLICY(rules);
 	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, request("a.test", "PUT", "/"),
-						    STR_NONE }, VERDICT_DENY);
+						    STR_NONE, false }, VERDICT_DENY);
 	assert_says(text, "and 3 more near misses\n");
 	free(text);
 	policy_free(p);
@@ -232,7 +255,7 @@ static void bytes_of_the_file_do_not_drive_the_terminal(void **state)
 					.hosts = { LIST("a.test") } };
 	struct policy *p = make_policy(&rule, 1);
 	char *text = explain(p, (struct explain_request){ EXPLAIN_RESOLVE,
-		(struct facts){ .host = STR("a.test") }, STR_NONE }, VERDICT_DENY);
+		(struct facts){ .host = STR("a.test") }, STR_NONE, false }, VERDICT_DENY);
 
 	(void)state;
 	assert_says(text, "a\\u000a\\u0009b");
@@ -253,6 +276,7 @@ int main(void)
 		cmocka_unit_test(a_prohibited_address_is_a_reason_of_its_own),
 		cmocka_unit_test(a_path_with_two_readings_is_told),
 		cmocka_unit_test(what_would_be_put_on_is_told_by_name),
+		cmocka_unit_test(a_box_is_told_no_file_no_credential_and_no_secret),
 		cmocka_unit_test(near_misses_past_the_limit_are_counted),
 		cmocka_unit_test(bytes_of_the_file_do_not_drive_the_terminal),
 	};

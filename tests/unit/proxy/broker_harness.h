@@ -191,6 +191,7 @@ static inline struct box *box_new_untold(uint32_t number, struct str ca, bool ex
 	assert_int_equal(give_sealed(number, "box", ca, made_policy(explain), &worker, &dialer), OK);
 	b->worker = channel_new(base, worker, &peer);
 	channel_set_phase(b->worker, PHASE_RUN);
+	channel_gather(b->worker);
 	play_dialer(b, dialer);
 	return b;
 }

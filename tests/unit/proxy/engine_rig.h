@@ -327,6 +327,7 @@ HELPER struct channel *stand_in(struct rig *r, enum role role, int *ours)
 	c = channel_new(r->base, fds[1], &peer);
 	assert_non_null(c);
 	channel_set_phase(c, PHASE_RUN);
+	channel_gather(c);
 	return c;
 }
 

@@ -14,7 +14,7 @@ static struct world world;
 static struct worker worker;
 static struct channel *far_end;
 static struct {
-	unsigned resolved, dialed, leased, granted, leafs, hangups;
+	unsigned resolved, dialed, leased, granted, leafs, hangups, taken;
 	uint8_t status;
 	int fd;
 	uint64_t hung_up;
@@ -74,6 +74,14 @@ static void note(uint16_t type, uint32_t id, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(heard.words, sizeof(heard.words), fmt, ap);
 	va_end(ap);
+}
+
+static void on_access(void *arg, const struct msg_access_taken *m)
+{
+	(void)arg;
+	got.taken++;
+	got.status = m->number != 0;
+	assert_true(m->number != 0 || m->why.n != 0);
 }
 
 static void on_far(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -171,6 +179,17 @@ static void an_answer_reaches_who_asked_once(void **state)
 	assert_int_equal(got.status, RESOLVE_NODATA);
 	assert_false(asks_answer(&worker, MSG_RESOLVED, &m, NULL, 0));
 	assert_int_equal(got.resolved, 1);
+}
+
+static void a_request_for_access_that_was_not_sent_has_no_answer(void **state)
+{
+	struct msg_access_taken m = { .number = 7 };
+
+	(void)state;
+	m.id = ask_access(&worker, STR("GET"), STR("https://x.test/"), STR("why"), on_access, NULL);
+	/* Nobody was there to hear it: what comes now is no answer to it. */
+	assert_false(asks_answer(&worker, MSG_ACCESS_TAKEN, &m, NULL, 0));
+	assert_int_equal(got.taken, 0);
 }
 
 static void an_id_is_not_soon_used_again(void **state)
@@ -366,6 +385,18 @@ static void those_who_wait_count_as_under_way(void **state)
 	assert_int_equal(got.status, RESOLVE_QUOTA);
 }
 
+static void access_that_the_supervisor_cannot_be_asked_for_fails_soon(void **state)
+{
+	channel_free(far_end);
+	far_end = NULL;
+	channel_free(worker.supervisor);
+	worker.supervisor = NULL;
+	(void)state;
+	assert_true(ask_access(&worker, STR("GET"), STR("https://x.test/"), STR_NONE, on_access, NULL) != 0);
+	WAIT_UNTIL(&world, got.taken);
+	assert_int_equal(got.status, 0);
+}
+
 static void a_failure_that_was_cancelled_does_not_come(void **state)
 {
 	(void)state;
@@ -423,6 +454,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(an_answer_reaches_who_asked_once),
+		CASE(a_request_for_access_that_was_not_sent_has_no_answer),
 		CASE(an_id_is_not_soon_used_again),
 		CASE(an_answer_of_another_kind_is_nobodys),
 		CASE(a_connection_comes_with_its_descriptor),
@@ -438,6 +470,7 @@ int main(void)
 		CASE(what_two_dialers_died_of_is_not_asked_again),
 		CASE(what_was_cancelled_is_not_asked_again_nor_may_it_be_answered),
 		CASE(those_who_wait_count_as_under_way),
+		CASE(access_that_the_supervisor_cannot_be_asked_for_fails_soon),
 		CASE(a_question_that_nobody_answers_fails_in_time_and_its_late_answer_is_known),
 	};
 

@@ -16,6 +16,10 @@ static const struct rig_rule other[] = {
 	{ .id = "open", .host = "secret.test", .protos = PROTO_HTTPS, .foreign = -1 },
 };
 
+static const struct rig_rule second[] = {
+	{ .id = "second", .host = "web.test", .protos = PROTO_HTTP, .foreign = -1 },
+};
+
 static const struct rig_rule not_that_address[] = {
 	{ .id = "all-web", .host = "web.test", .protos = PROTO_HTTP, .foreign = -1 },
 	{ .id = "not-there", .address = "203.0.113.0/24", .deny = true, .foreign = -1 },
@@ -166,6 +170,28 @@ static void an_answer_that_is_still_allowed_goes_on_under_its_old_policy(void **
 	peer_close(&c);
 	rig_until(&r, log_has(&r, "\"phase\":\"close\""));
 	assert_true(has(line_with(&r, "\"phase\":\"close\""), after));
+	rig_close(&r);
+}
+
+static void an_answer_that_outlives_two_policies_ends_under_the_third(void **state)
+{
+	struct rig r;
+	struct peer c;
+	char last[96];
+
+	(void)state;
+	rig_open(&r);
+	r.script = answer_half;
+	ask_plain(&r, &c, "web.test", GET("web.test"), "half");
+	NEW_POLICY(&r, second);
+	NEW_POLICY(&r, other);
+	digest_in(&r, last);
+	peer_send(&r.origin[0], "0\r\n\r\n");
+	rig_until(&r, peer_has(&c, "\r\n0\r\n\r\n"));
+	assert_true(log_has(&r, "\"phase\":\"end\""));
+	assert_true(has(line_with(&r, "\"phase\":\"end\""), "\"verdict\":\"allow\",\"rule\":\"all-web\""));
+	assert_true(has(line_with(&r, "\"phase\":\"end\""), last));
+	peer_close(&c);
 	rig_close(&r);
 }
 
@@ -388,6 +414,7 @@ int main(void)
 		cmocka_unit_test(an_answer_under_way_that_is_denied_now_is_seen_to_break_off),
 		cmocka_unit_test(a_request_without_answer_that_is_denied_now_is_refused_in_words),
 		cmocka_unit_test(an_answer_that_is_still_allowed_goes_on_under_its_old_policy),
+		cmocka_unit_test(an_answer_that_outlives_two_policies_ends_under_the_third),
 		cmocka_unit_test(an_idle_connection_to_a_host_that_is_denied_now_ends_cleanly),
 		cmocka_unit_test(an_idle_connection_that_is_still_allowed_stays),
 		cmocka_unit_test(an_idle_upstream_whose_address_is_denied_now_is_closed),

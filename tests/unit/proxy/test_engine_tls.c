@@ -227,6 +227,21 @@ static void alpn_with_both_gets_http_1_1(void **state)
 	rig_close(&r);
 }
 
+static void alpn_with_http_1_0_alone_gets_that(void **state)
+{
+	static const unsigned char old[] = "\x08http/1.0";
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_tls_rig(&r);
+	SSL_CTX_set_alpn_protos(r.client_ctx, old, 9);
+	ask_tls(&r, &c, "api.test", "GET / HTTP/1.0\r\nHost: api.test\r\n\r\n", "\r\n\r\nhi");
+	peer_close(&c);
+	rig_until(&r, log_has(&r, "\"alpn\":\"http/1.0\""));
+	rig_close(&r);
+}
+
 static void client_before_tls_1_2_is_refused(void **state)
 {
 	struct rig r;
@@ -576,6 +591,7 @@ int main(void)
 		cmocka_unit_test(denied_name_in_a_hello_gets_an_alert),
 		cmocka_unit_test(alpn_without_http_1_1_is_refused),
 		cmocka_unit_test(alpn_with_both_gets_http_1_1),
+		cmocka_unit_test(alpn_with_http_1_0_alone_gets_that),
 		cmocka_unit_test(client_before_tls_1_2_is_refused),
 		cmocka_unit_test(broker_without_a_leaf_gets_the_client_an_alert),
 		cmocka_unit_test(client_that_leaves_while_the_leaf_is_made_is_forgotten),

@@ -111,6 +111,14 @@ static void batch(struct fixture *f, uint64_t now, enum journal_want all)
 		assert_int_equal(journal_batch(f->j, now, all, &more), OK);
 }
 
+/* What has been counted into an eventfd. */
+static uint64_t read_count(int fd)
+{
+	uint64_t n = 0;
+
+	return read(fd, &n, sizeof(n)) == sizeof(n) ? n : 0;
+}
+
 /* The next line's member, as text; "" where there is none, NULL where there is no line. */
 static const char *next(struct fixture *f, const char *key)
 {
@@ -144,6 +152,28 @@ static void a_record_is_stamped_with_who_wrote_it(void **state)
 	assert_string_equal(next(f, "policy"), "digest");
 	assert_string_equal(next(f, "sandbox"), "box");
 	assert_null(next(f, "seq"));
+}
+
+static void a_batch_that_found_no_record_was_idle(void **state)
+{
+	struct fixture *f = *state;
+
+	batch(f, 1000, false);
+	assert_true(journal_idle(f->j));
+	request(f, "begin", 1);
+	batch(f, 1000, false);
+	/* It was held, and no line was written: but it came. */
+	assert_false(journal_idle(f->j));
+	journal_linger(f->j, true);
+	batch(f, 1001, false);
+	assert_true(journal_idle(f->j));
+	journal_wake_seen(f->j, 0);
+	dns(f, "a.example");
+	assert_int_equal(read_count(journal_wake_fd(f->j, 0)), 0);
+	journal_linger(f->j, false);
+	batch(f, 1002, false);
+	dns(f, "b.example");
+	assert_int_equal(read_count(journal_wake_fd(f->j, 0)), 1);
 }
 
 static void a_begin_with_an_end_within_the_second_is_one_line(void **state)
@@ -804,6 +834,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_record_is_stamped_with_who_wrote_it),
+		CASE(a_batch_that_found_no_record_was_idle),
 		CASE(a_begin_with_an_end_within_the_second_is_one_line),
 		CASE(a_begin_whose_end_is_over_a_second_away_is_a_line_of_its_own),
 		CASE(a_begin_is_written_when_all_is_wanted),

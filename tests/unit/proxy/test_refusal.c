@@ -215,6 +215,47 @@ static void our_own_answer_loses_its_mark_when_an_origin_sends_it(void **state)
 	buf_free(&body);
 }
 
+static void check_phrase(const struct refusal *r, const char *want)
+{
+	struct buf phrase;
+
+	buf_init(&phrase, REFUSAL_PHRASE_MAX);
+	refusal_phrase(r, &phrase);
+	assert_false(phrase.failed);
+	assert_true(str_eq(buf_str(&phrase), str_of(want)));
+	buf_free(&phrase);
+}
+
+static void the_phrase_says_the_same_in_one_line_of_ascii(void **state)
+{
+	struct refusal r = example();
+
+	(void)state;
+	check_phrase(&r, "Refused by policy: rule no-\"deletes\": ask \\ the owner??X: ?? (refusal "
+			 "0123456789abcdef)");
+	r.rule = r.why = STR("");
+	check_phrase(&r, "Refused by policy (refusal 0123456789abcdef)");
+}
+
+static void a_phrase_is_of_bounded_length_for_every_reason(void **state)
+{
+	char text[4096];
+	struct refusal r = { .id = "0123456789abcdef", .rule = str_n(text, sizeof(text)),
+			     .why = str_n(text, sizeof(text)) };
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	for (r.reason = 0; r.reason < REFUSAL_COUNT; r.reason++) {
+		struct buf phrase;
+
+		buf_init(&phrase, REFUSAL_PHRASE_MAX);
+		refusal_phrase(&r, &phrase);
+		assert_false(phrase.failed);
+		assert_true(str_ends(buf_str(&phrase), STR(" (refusal 0123456789abcdef)")));
+		buf_free(&phrase);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +263,8 @@ int main(void)
 		cmocka_unit_test(the_fields_say_that_it_was_exeat),
 		cmocka_unit_test(trying_later_comes_with_a_time_and_what_is_unknown_is_left_out),
 		cmocka_unit_test(details_are_cut_at_their_limit),
+		cmocka_unit_test(the_phrase_says_the_same_in_one_line_of_ascii),
+		cmocka_unit_test(a_phrase_is_of_bounded_length_for_every_reason),
 		cmocka_unit_test(every_reason_has_a_name_and_a_status),
 		cmocka_unit_test(ids_are_16_hex_digits_and_differ),
 		cmocka_unit_test(an_origin_cannot_name_exeat),

@@ -14,6 +14,20 @@
 static char base[] = "/tmp/exeat-test-folders-XXXXXX";
 static char work[64], log_inside[80], log_outside[80];
 
+static bool ok(const char *rootfs, const char *workspace, const char *log,
+	       const struct settings *settings)
+{
+	struct buf why;
+	bool good, told;
+
+	buf_init(&why, 8192);
+	good = run_folders_ok(rootfs, workspace, log, settings, &why);
+	told = why.n > 0;
+	buf_free(&why);
+	assert_int_equal(told, !good);
+	return good;
+}
+
 static void touch(const char *path)
 {
 	FILE *f = fopen(path, "we");
@@ -49,9 +63,9 @@ static void folder_of_ones_own_is_a_workspace(void **state)
 	const struct settings none = { 0 };
 
 	(void)state;
-	assert_true(run_folders_ok(NULL, work, log_outside, &none));
-	assert_true(run_folders_ok(work, NULL, log_inside, &none));
-	assert_true(run_folders_ok(NULL, NULL, log_outside, &none));
+	assert_true(ok(NULL, work, log_outside, &none));
+	assert_true(ok(work, NULL, log_inside, &none));
+	assert_true(ok(NULL, NULL, log_outside, &none));
 }
 
 static void systems_folders_are_none_however_they_are_written(void **state)
@@ -62,9 +76,9 @@ static void systems_folders_are_none_however_they_are_written(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
-		assert_false(run_folders_ok(NULL, refused[i], log_outside, &none));
-	assert_false(run_folders_ok("/", NULL, log_outside, &none));
-	assert_true(run_folders_ok("/usr", NULL, log_outside, &none));
+		assert_false(ok(NULL, refused[i], log_outside, &none));
+	assert_false(ok("/", NULL, log_outside, &none));
+	assert_true(ok("/usr", NULL, log_outside, &none));
 }
 
 static void workspace_does_not_hold_the_log(void **state)
@@ -72,9 +86,9 @@ static void workspace_does_not_hold_the_log(void **state)
 	const struct settings none = { 0 };
 
 	(void)state;
-	assert_false(run_folders_ok(NULL, work, log_inside, &none));
+	assert_false(ok(NULL, work, log_inside, &none));
 	/* A name that begins alike is no part of it. */
-	assert_true(run_folders_ok(NULL, work, log_outside, &none));
+	assert_true(ok(NULL, work, log_outside, &none));
 }
 
 static void neither_folder_holds_a_secret(void **state)
@@ -83,12 +97,12 @@ static void neither_folder_holds_a_secret(void **state)
 	const struct settings one = { .secrets = &secret, .n_secrets = 1 };
 
 	(void)state;
-	assert_false(run_folders_ok(NULL, work, log_outside, &one));
-	assert_false(run_folders_ok(work, NULL, log_outside, &one));
+	assert_false(ok(NULL, work, log_outside, &one));
+	assert_false(ok(work, NULL, log_outside, &one));
 	secret.file = str_of(log_outside);
-	assert_true(run_folders_ok(work, work, log_outside, &one));
+	assert_true(ok(work, work, log_outside, &one));
 	secret.file = STR_NONE;
-	assert_true(run_folders_ok(work, work, log_outside, &one));
+	assert_true(ok(work, work, log_outside, &one));
 }
 
 int main(void)

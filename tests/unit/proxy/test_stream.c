@@ -316,6 +316,68 @@ static void an_end_that_came_before_the_reset_stays_clean(void **state)
 	assert_true(clean);
 }
 
+/* The peer ends its half, and some time later is gone. */
+static void end_and_reset(bool watched)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+	bool clean = false;
+
+	use_tcp();
+	if (watched)
+		stream_watch(end.s);
+	stream_want(end.s, true);
+	stream_settle(end.s);
+	assert_int_equal(write(other, "hi", 2), 2);
+	assert_int_equal(shutdown(other, SHUT_WR), 0);
+	spin();
+	assert_true(stream_ended(end.s, &clean) && clean);
+	assert_false(stream_failed(end.s));
+	end.wakes = 0;
+	spin();
+	assert_int_equal(end.wakes, 0);		/* an end that stands wakes nobody again */
+	assert_int_equal(setsockopt(other, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+	close(other);
+	other = -1;
+	spin();
+	assert_true(stream_ended(end.s, &clean) && clean);	/* what was sent is whole all the same */
+	assert_true(str_eq(stream_in(end.s), STR("hi")));
+}
+
+static void a_watched_stream_tells_of_a_reset_behind_the_end(void **state)
+{
+	(void)state;
+	end_and_reset(true);
+	assert_int_equal(end.wakes, 1);
+	assert_int_equal(stream_trouble(end.s), STREAM_RESET);
+}
+
+static void another_stream_hears_of_it_when_it_writes(void **state)
+{
+	(void)state;
+	end_and_reset(false);
+	assert_int_equal(end.wakes, 0);
+	assert_false(stream_failed(end.s));
+	write_until_it_fails();
+}
+
+static void a_watched_stream_still_writes_behind_the_end(void **state)
+{
+	char got[8] = "";
+
+	(void)state;
+	use_tcp();
+	stream_watch(end.s);
+	stream_want(end.s, true);
+	stream_settle(end.s);
+	assert_int_equal(shutdown(other, SHUT_WR), 0);
+	spin();
+	buf_put_str(stream_out(end.s), STR("answer"));
+	stream_settle(end.s);
+	assert_int_equal(read(other, got, sizeof(got)), 6);
+	assert_memory_equal(got, "answer", 6);
+	assert_false(stream_failed(end.s));
+}
+
 static void the_end_of_writing_wakes_its_owner(void **state)
 {
 	bool clean;
@@ -346,6 +408,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writing_to_a_peer_that_is_gone_fails_and_wakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_peer_said_before_it_reset_can_still_be_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_end_that_came_before_the_reset_stays_clean, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_watched_stream_tells_of_a_reset_behind_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_stream_hears_of_it_when_it_writes, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_watched_stream_still_writes_behind_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_end_of_writing_wakes_its_owner, setup, teardown),
 		cmocka_unit_test_setup_teardown(poll_sees_the_end_of_an_idle_stream, setup, teardown),
 	};

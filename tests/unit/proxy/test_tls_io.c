@@ -55,6 +55,32 @@ static void empty_socket_asks_for_a_retry(void **state)
 	close(fds[1]);
 }
 
+static void a_short_read_has_emptied_the_socket_until_it_is_woken(void **state)
+{
+	char got[8];
+	int fds[2];
+	BIO *bio;
+
+	(void)state;
+	pair(fds);
+	bio = tls_io_new(fds[0], STR_NONE);
+	assert_int_equal(write(fds[1], "abc", 3), 3);
+	assert_int_equal(BIO_read(bio, got, 3), 3);
+	assert_false(tls_io_drained(bio));
+	assert_int_equal(write(fds[1], "def", 3), 3);
+	assert_int_equal(BIO_read(bio, got, sizeof(got)), 3);
+	assert_true(tls_io_drained(bio));
+	assert_int_equal(write(fds[1], "ghi", 3), 3);
+	assert_true(BIO_read(bio, got, sizeof(got)) < 0);
+	assert_true(BIO_should_read(bio));
+	tls_io_woken(bio);
+	assert_int_equal(BIO_read(bio, got, sizeof(got)), 3);
+	assert_memory_equal(got, "ghi", 3);
+	BIO_free(bio);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void end_of_file_is_no_retry(void **state)
 {
 	char got[4];
@@ -111,6 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(first_bytes_come_before_the_sockets_own),
 		cmocka_unit_test(empty_socket_asks_for_a_retry),
+		cmocka_unit_test(a_short_read_has_emptied_the_socket_until_it_is_woken),
 		cmocka_unit_test(end_of_file_is_no_retry),
 		cmocka_unit_test(full_socket_asks_for_a_retry),
 		cmocka_unit_test(writing_to_a_closed_peer_is_an_error_and_no_signal),

@@ -7,14 +7,16 @@
 
 #include "proxy/tls_trust.h"
 
-static void alpn_speaks_http_1_1_and_nothing_else(void **state)
+static void alpn_speaks_http_1_1_and_1_0_and_nothing_else(void **state)
 {
 	(void)state;
 	assert_true(tls_trust_speaks(STR_NONE));
 	assert_true(tls_trust_speaks(STR("\x08http/1.1")));
 	assert_true(tls_trust_speaks(STR("\x02h2\x08http/1.1")));
 	assert_false(tls_trust_speaks(STR("\x02h2")));
-	assert_false(tls_trust_speaks(STR("\x08http/1.0")));
+	assert_true(tls_trust_speaks(STR("\x08http/1.0")));
+	assert_false(tls_trust_speaks(STR("\x08http/0.9")));
+	assert_false(tls_trust_speaks(STR("\x02h2\x07http/1.1")));
 	assert_false(tls_trust_speaks(STR("\x09http/1.1")));
 	assert_false(tls_trust_speaks(STR("\xff")));
 }
@@ -100,7 +102,7 @@ static void leaf_that_is_no_certificate_or_not_for_our_key_is_refused(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(alpn_speaks_http_1_1_and_nothing_else),
+		cmocka_unit_test(alpn_speaks_http_1_1_and_1_0_and_nothing_else),
 		cmocka_unit_test(trust_with_the_systems_store_has_a_key_of_its_own),
 		cmocka_unit_test(trust_file_that_is_not_there_is_told),
 		cmocka_unit_test(name_that_is_empty_or_too_long_gets_no_connection),

@@ -195,6 +195,53 @@ static void a_message_goes_through(void **state)
 	assert_string_equal(f->work.text, "back");
 }
 
+static void gathered_messages_come_in_order_in_one_packet(void **state)
+{
+	struct fixture *f = *state;
+
+	channel_gather(f->work.c);
+	channel_gather(f->sup.c);
+	assert_int_equal(send_text(f->work.c, PLAIN, "one"), OK);
+	assert_int_equal(send_text(f->work.c, SECRET, "two"), OK);
+	assert_int_equal(send_text(f->work.c, PLAIN, "three"), OK);
+	channel_drain(f->sup.c);
+	assert_int_equal(f->sup.messages, 0);
+	turn(f);
+	turn(f);
+	assert_int_equal(f->sup.messages, 3);
+	assert_string_equal(f->sup.text, "three");
+	assert_int_equal(channel_queued(f->work.c), 0);
+}
+
+static void several_messages_in_a_packet_end_a_peer_that_may_not_gather(void **state)
+{
+	struct fixture *f = *state;
+
+	send_raw(f, "\x01\0\0\0\0\0\x01\0\0\0\0\0", 12, 0);
+	must_end(f, "malformed message");
+}
+
+static void descriptors_with_several_messages_end_the_peer_and_are_closed(void **state)
+{
+	struct fixture *f = *state;
+
+	channel_gather(f->sup.c);
+	send_raw(f, "\x04\0\0\0\0\0\x04\0\0\0\0\0", 12, 1);
+	must_end(f, "malformed message");
+}
+
+static void a_handler_may_free_a_channel_inside_a_gathered_packet(void **state)
+{
+	struct fixture *f = *state;
+
+	channel_gather(f->sup.c);
+	f->sup.frees = true;
+	send_raw(f, "\x01\0\0\0\0\0\x01\0\0\0\0\0", 12, 0);
+	turn(f);
+	assert_int_equal(f->sup.messages, 1);
+	assert_null(f->sup.c);
+}
+
 static void a_row_for_anyone_fits_whoever_stands_there(void **state)
 {
 	struct fixture *f = *state;
@@ -597,6 +644,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_message_goes_through),
+		CASE(gathered_messages_come_in_order_in_one_packet),
+		CASE(several_messages_in_a_packet_end_a_peer_that_may_not_gather),
+		CASE(descriptors_with_several_messages_end_the_peer_and_are_closed),
+		CASE(a_handler_may_free_a_channel_inside_a_gathered_packet),
 		CASE(a_row_for_anyone_fits_whoever_stands_there),
 		CASE(an_unknown_message_ends_the_peer),
 		CASE(the_type_that_ends_a_table_is_no_message),

@@ -42,7 +42,10 @@ static enum err decode(struct str packet, struct msg_all *out)
 {
 	static struct str scratch[SCRATCH];
 
-	return message_decode(&table[0], packet, out, scratch, SCRATCH);
+	enum err e = message_decode(&table[0], &packet, out, scratch, SCRATCH);
+
+	/* Nothing follows it here. */
+	return e ? e : packet.n ? ERR_SYNTAX : OK;
 }
 
 static void encode(const struct msg_all *m, struct buf *out)

@@ -229,6 +229,47 @@ static void the_reader_is_woken_only_when_it_waits(void **state)
 	assert_false(readable(ring_wake_fd(b->r)));
 }
 
+static void a_reader_that_lingers_is_woken_only_when_there_is_much(void **state)
+{
+	struct both *b = *state;
+	struct str s;
+
+	ring_wake_seen(b->r);
+	ring_linger(b->r, true);
+	assert_int_equal(ring_next(b->r, &s), ERR_AGAIN);
+	must_write(b->w, 10, 1);
+	assert_false(readable(ring_wake_fd(b->r)));
+	for (size_t n = 0; n < RING_BYTES / 4; n += RING_RECORD_MAX)
+		must_write(b->w, RING_RECORD_MAX, 2);
+	assert_true(readable(ring_wake_fd(b->r)));
+	ring_wake_seen(b->r);
+	while (ring_next(b->r, &s) == OK)
+		;
+	ring_advance(b->r);
+	/* It says that it will wait: then the next record wakes it. */
+	ring_linger(b->r, false);
+	assert_int_equal(ring_next(b->r, &s), ERR_AGAIN);
+	must_write(b->w, 10, 3);
+	assert_true(readable(ring_wake_fd(b->r)));
+}
+
+static void the_successor_of_a_reader_that_lingered_looks_once(void **state)
+{
+	struct both *b = *state;
+	struct ring_fds again = dup_fds(&b->kept);
+	struct ring *successor;
+	struct str s;
+
+	ring_wake_seen(b->r);
+	ring_linger(b->r, true);
+	assert_int_equal(ring_next(b->r, &s), ERR_AGAIN);
+	must_write(b->w, 10, 1);
+	assert_int_equal(ring_open_reader(&again, &successor), OK);
+	assert_true(readable(ring_wake_fd(successor)));
+	must_read(successor, 10, 1);
+	ring_close(successor);
+}
+
 static void what_was_not_advanced_over_is_given_again_after_a_rewind(void **state)
 {
 	struct both *b = *state;
@@ -432,6 +473,8 @@ int main(void)
 		CASE(room_is_told_once_the_tail_moves),
 		CASE(an_exactly_full_ring_is_read_back),
 		CASE(the_reader_is_woken_only_when_it_waits),
+		CASE(a_reader_that_lingers_is_woken_only_when_there_is_much),
+		CASE(the_successor_of_a_reader_that_lingered_looks_once),
 		CASE(what_was_not_advanced_over_is_given_again_after_a_rewind),
 		CASE(death_of_the_reader_between_write_and_advance_gives_the_record_again),
 		CASE(death_of_the_writer_loses_nothing),

@@ -235,6 +235,35 @@ static void admission_is_of_one_box_and_one_port(void **state)
 	expect(&world.box[0], (struct act){ SOCK_STREAM, 0, SYNTHETIC + 2, 444 }, ECONNREFUSED);
 }
 
+static void port_80_of_its_own_gateway_reaches_the_worker_and_no_other(void **state)
+{
+	struct wire_box *b = &world.box[0];
+	int fd;
+
+	(void)state;
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, WIRE_NOTICE_PORT }, 0);
+	fd = accept_soon(b->tproxy);
+	expect_name(fd, b->gateway, WIRE_NOTICE_PORT);
+	close(fd);
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, 443 }, ECONNREFUSED);
+	expect(b, (struct act){ SOCK_STREAM, 0, world.box[1].gateway, WIRE_NOTICE_PORT }, ECONNREFUSED);
+}
+
+static void what_a_policy_admits_of_the_gateway_is_withdrawn_without_its_port_80(void **state)
+{
+	static const uint16_t ports[] = { WIRE_NOTICE_PORT, 8081 };
+	struct wire_box *b = &world.box[1];
+	struct wire_error why = { "", 0 };
+
+	(void)state;
+	need(wire_admit(world.gateway, b, b->gateway, ports, 2, &why), &why);
+	wire_admit_anew(b);
+	need(wire_admit_done(world.gateway, b, &why), &why);
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, 8081 }, ECONNREFUSED);
+	expect(b, (struct act){ SOCK_STREAM, 0, b->gateway, WIRE_NOTICE_PORT }, 0);
+	close(accept_soon(b->tproxy));
+}
+
 static void what_is_not_admitted_is_refused_at_once(void **state)
 {
 	static const uint16_t ports[] = { 22, 80, 443, 853, 3000, 5432, 8080, 65535 };
@@ -589,6 +618,8 @@ int main(void)
 		cmocka_unit_test(bytes_of_a_box_are_counted_each_way),
 		cmocka_unit_test(one_address_admitted_to_two_boxes_reaches_each_ones_listener),
 		cmocka_unit_test(admission_is_of_one_box_and_one_port),
+		cmocka_unit_test(port_80_of_its_own_gateway_reaches_the_worker_and_no_other),
+		cmocka_unit_test(what_a_policy_admits_of_the_gateway_is_withdrawn_without_its_port_80),
 		cmocka_unit_test(what_is_not_admitted_is_refused_at_once),
 		cmocka_unit_test(fifty_udp_refusals_in_a_row_are_all_seen),
 		cmocka_unit_test(another_boxs_address_is_refused_not_silent),

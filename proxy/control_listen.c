@@ -1,0 +1,126 @@
+/* Theory of operation
+ *
+ * The socket appears under its name with mode 0600 and is not listening: whoever connects now is
+ * refused. Then it gets its group and mode, and only then listens. A name that is taken is tried: if
+ * somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
+ * it was left behind. The folder's lock keeps two that start at once from taking each other for
+ * left behind.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proxy/control.h"
+
+static bool fail(const char *path, const char *what)
+{
+	fprintf(stderr, "exeat: the control socket %s: %s: %s\n", path, what, strerror(errno));
+	return false;
+}
+
+static bool split(const char *path, struct sockaddr_un *addr, char folder[sizeof(addr->sun_path)])
+{
+	const char *slash = strrchr(path, '/');
+
+	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (path[0] != '/' || slash[1] == '\0' || strlen(path) >= sizeof(addr->sun_path)) {
+		fprintf(stderr, "exeat: the control socket %s: it takes an absolute path of at most %zu bytes\n",
+			path, sizeof(addr->sun_path) - 1);
+		return false;
+	}
+	memcpy(addr->sun_path, path, strlen(path) + 1);
+	snprintf(folder, sizeof(addr->sun_path), "%.*s", slash == path ? 1 : (int)(slash - path), path);
+	return true;
+}
+
+/* Makes it where it is missing, and locks it. -1 after a message. */
+static int lock_folder(const char *path, const char *folder)
+{
+	mode_t before = umask(022);
+	int made = mkdir(folder, 0755), fd;
+
+	umask(before);
+	if (made < 0 && errno != EEXIST) {
+		fail(path, "its folder cannot be made");
+		return -1;
+	}
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+		fail(path, "its folder");
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Nothing is at the name, or nobody was behind what is: it is gone now. */
+static bool clear_name(const char *path, const struct sockaddr_un *addr)
+{
+	struct stat st;
+	int fd, connected;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? true : fail(path, "cannot be looked at");
+	if (!S_ISSOCK(st.st_mode)) {
+		fprintf(stderr, "exeat: the control socket %s: something else is there: move it away\n", path);
+		return false;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fail(path, "no socket");
+	connected = connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
+	close(fd);
+	if (connected == 0 || errno == EAGAIN) {
+		fprintf(stderr, "exeat: the control socket %s: an appliance answers there already: stop it, or "
+				"give this one another path (control.socket)\n", path);
+		return false;
+	}
+	if (errno != ECONNREFUSED)
+		return fail(path, "cannot be tried");
+	return unlink(path) == 0 ? true : fail(path, "the one left behind cannot be removed");
+}
+
+static bool bind_and_listen(int fd, const char *path, const struct sockaddr_un *addr, gid_t group)
+{
+	mode_t before = umask(0177);
+	int bound = bind(fd, (const struct sockaddr *)addr, sizeof(*addr));
+
+	umask(before);
+	if (bound < 0)
+		return fail(path, "cannot be made");
+	if (group != (gid_t)-1 && (lchown(path, 0, group) < 0 || chmod(path, 0660) < 0))
+		return fail(path, "cannot be given to its group");
+	return listen(fd, CONTROL_CLIENTS_MAX) == 0 ? true : fail(path, "cannot listen");
+}
+
+bool control_listen(const char *path, gid_t group, int *fd)
+{
+	struct sockaddr_un addr;
+	char folder[sizeof(addr.sun_path)];
+	bool ok = false;
+	int lock;
+
+	*fd = -1;
+	if (!split(path, &addr, folder))
+		return false;
+	lock = lock_folder(path, folder);
+	if (lock < 0)
+		return false;
+	if (clear_name(path, &addr)) {
+		*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		ok = *fd >= 0 ? bind_and_listen(*fd, path, &addr, group) : fail(path, "no socket");
+	}
+	if (!ok && *fd >= 0) {
+		close(*fd);
+		*fd = -1;
+	}
+	close(lock);
+	return ok;
+}
