@@ -117,8 +117,8 @@ static const struct schema_row rotate_rows[] = {
 };
 
 static const struct schema_row log_rows[] = {
-	FIELD("path", TEXT, log_path, PATH, .without = "$XDG_STATE_HOME/exeat/audit.jsonl, else "
-	      "~/.local/state/exeat/audit.jsonl", .help = "the audit log's file"),
+	FIELD("path", TEXT, log_path, PATH, .without = "exeat serve: /var/log/exeat/audit.jsonl; the others: "
+	      "$XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl", .help = "the audit log's file"),
 	FIELD("durability", CHOICE, durability, .choices = durabilities, .initial = "written",
 	      .help = "what must have happened to a request's record before the request goes out: "
 		      "written to the file, or synced to the disk"),
