@@ -150,4 +150,34 @@ def a_boxs_own_memory_and_processes_are_limited(bed):
         b.check("processes 40" in limits, "on record", limits)
 
 
+def an_appliance_holds_so_many_sandboxes_and_no_more(bed):
+    os.chmod(bed.dir, 0o711)
+    for name in ("run", "policies"):
+        os.mkdir(bed.path(name))
+    bed.write("policies/near.yaml", "exeat: 1\nprecedence: deny-over-allow\nallow:\n  - {id: near, hosts: [near.test]}\n")
+    path = bed.path("run/control.sock")
+    settings = bed.settings(extra=f"log: {{path: {bed.path('serve.jsonl')}}}\ncontrol: {{socket: {path}}}\n"
+                                  f"policies: {{directory: {bed.path('policies')}}}\nlimits: {{sandboxes: 2}}\n")
+    with open(bed.path("serve.err"), "wb") as err:
+        serve = subprocess.Popen([b.EXEAT, "serve", "--settings", settings], stdin=subprocess.DEVNULL, stdout=err, stderr=err)
+
+    def command(*args):
+        return subprocess.run([b.EXEAT, "sandbox", args[0], "--socket", path, *args[1:]], capture_output=True,
+                              text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    def start(name):
+        return command("start", name, "--policy", "near", "--", "sleep", "1000")
+
+    try:
+        b.wait_until("the appliance", lambda: command("list").returncode == 0)
+        for name in ("one", "two"):
+            b.check(start(name).returncode == 0, f"{name} starts")
+        third = start("three")
+        b.check(third.returncode == 1 and "limits.sandboxes allows 2" in third.stderr + third.stdout, "the third does not", third)
+        b.check(command("stop", "one").returncode == 0 and start("three").returncode == 0, "it does once one has ended")
+    finally:
+        serve.terminate()
+        b.check(serve.wait(60) == 0, "it ends in order", open(bed.path("serve.err")).read())
+
+
 b.main(b.cases(globals()))
