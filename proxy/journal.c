@@ -38,6 +38,7 @@
 #include <time.h>
 
 #include "conf/json.h"
+#include "proxy/allowance.h"
 #include "proxy/clock.h"
 
 #define TURN_RECORDS 64
@@ -62,6 +63,8 @@ struct source {
 	char sandbox[STAMP_MAX], policy[STAMP_MAX], policy_before[STAMP_MAX];
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
+	struct allowance allowance;
+	bool over;		/* its allowance is used up: the rest waits */
 	bool ending, empty;	/* its writer is gone; the last batch found nothing more in it */
 	struct held **table;	/* by exchange; NULL until one is held */
 	TAILQ_HEAD(held_list, held) held;
@@ -166,6 +169,7 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 	s->ring = ring;
 	s->role = writer->role;
 	TAILQ_INIT(&s->held);
+	allowance_init(&s->allowance, writer->sandbox.n ? j->config.sandbox_bytes : 0, 0);
 	snprintf(s->sandbox, sizeof(s->sandbox), "%.*s", STR_ARG(writer->sandbox));
 	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(writer->policy));
 	ring_set_refusing(ring, j->refusing);
@@ -299,7 +303,7 @@ static void record_fields(void *arg, struct json *json)
 }
 
 /* @position: where the record stands in its ring. */
-static enum err put_record(struct journal *j, const struct source *s, struct str bytes,
+static enum err put_record(struct journal *j, struct source *s, struct str bytes,
 			   uint64_t position)
 {
 	struct record_head head;
@@ -315,6 +319,7 @@ static enum err put_record(struct journal *j, const struct source *s, struct str
 	e = put_line(j, &line);
 	if (e)
 		return e;
+	allowance_take(&s->allowance, bytes.n);
 	ring_set_stamp(s->ring, position, log_stamp(j->log));
 	return sign_if_many(j);
 }
@@ -470,6 +475,9 @@ uint64_t journal_due(const struct journal *j)
 
 		if (h && h->due < due)
 			due = h->due;
+		if (j->sources[i] && j->sources[i]->over &&
+		    allowance_due(&j->sources[i]->allowance) < due)
+			due = allowance_due(&j->sources[i]->allowance);
 	}
 	return due;
 }
@@ -523,7 +531,8 @@ static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms,
 		enum err e;
 
 		s->empty = false;
-		if (log_batch_full(j->log))
+		s->over = want < JOURNAL_ALL && !s->ending && !allowance_has(&s->allowance, now_ms);
+		if (s->over || log_batch_full(j->log))
 			return OK;
 		e = take_one(j, s, now_ms, want);
 		s->empty = e == ERR_AGAIN;
@@ -545,7 +554,7 @@ static enum err take_records(struct journal *j, uint64_t now_ms, enum journal_wa
 
 			if (e)
 				return e;
-			busy |= s && !s->empty;
+			busy |= s && !s->empty && !s->over;
 		}
 		if (log_batch_full(j->log)) {
 			*more = busy;

@@ -11,7 +11,9 @@
  *             the file's successor is to be had; anything else: the log cannot be written (errno
  *             for ERR_SYSTEM). Nothing is lost: what was not written is still in the rings, and
  *             the rings refuse until a batch succeeds.
- * Limits      JOURNAL_RINGS_MAX rings at a time; per ring JOURNAL_HELD_MAX begins held, and never
+ * Limits      a sandbox's records are written at its rate: past it its ring is read no further, so
+ *             that it waits for room there, and nobody else. JOURNAL_RINGS_MAX rings at a time;
+ *             per ring JOURNAL_HELD_MAX begins held, and never
  *             more than half of it.
  * Tests       tests/unit/proxy/test_journal.c
  */
@@ -31,6 +33,7 @@
 struct journal;
 
 struct journal_config {
+	uint32_t sandbox_bytes;		/* of a sandbox's records in a second; 0: no limit */
 	bool synced;			/* each batch is to be on the disk; begins are not held */
 	struct log_signer *signer;	/* NULL: no checkpoints */
 };

@@ -428,6 +428,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	r->rotate_us = (uint64_t)start->rotate_seconds * 1000000;
 	if (n_fds == 2)
 		open_signer(r, start->path, fds[1]);
+	config.sandbox_bytes = start->sandbox_bytes;
 	config.synced = start->synced;
 	config.signer = r->signer;
 	r->pump = evtimer_new(env->base, on_pump, r);

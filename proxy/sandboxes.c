@@ -143,6 +143,11 @@ struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *s
 		snprintf(why, why_size, "a sandbox of that name is there");
 		return NULL;
 	}
+	if (a->n_sandboxes >= a->settings->max_sandboxes) {
+		snprintf(why, why_size, "limits.sandboxes allows %u at once, and so many are there",
+			 (unsigned)a->settings->max_sandboxes);
+		return NULL;
+	}
 	s = make(a, spec);
 	if (!s) {
 		snprintf(why, why_size, "out of memory");

@@ -6,6 +6,7 @@ A box runs behind Exeat. What the box sees is printed as it happens; then comes 
 end an appliance keeps two boxes, through the death of a process and through a new policy.
 Exit status 0 only if each step went as told."""
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -113,10 +114,15 @@ class Appliance:
                                 f"policies: {{directory: {self.folder}/policies}}\n")
         self.process = subprocess.Popen([testbed.EXEAT, "serve", "--settings", settings], stderr=subprocess.PIPE,
                                         text=True)
-        line = self.process.stderr.readline()
-        print("   " + line.rstrip())
-        if "ready" not in line:
-            raise SystemExit("the appliance did not get ready")
+        self.say_until("ready")
+
+    def say_until(self, word):
+        """Prints what the appliance says, up to a line with that word."""
+        for line in self.process.stderr:
+            print("   " + line.rstrip(), flush=True)
+            if word in line:
+                return
+        raise SystemExit(f"the appliance ended before it said: {word}")
 
     def policy(self, name, text):
         path = os.path.join(self.folder, "policies", name + ".yaml")
@@ -150,6 +156,7 @@ def appliance(bed, bad):
     import signal
     hello = "hello, holder of the demo token\n"
     a = Appliance(bed)
+    atexit.register(a.process.kill)
     for name in ("alice", "bob"):
         a.policy(name, POLICY)
         if not a.start(name):
@@ -159,7 +166,7 @@ def appliance(bed, bad):
 
     print("\nthe process that serves alice is killed: another takes its place, bob notices nothing")
     os.kill(a.worker_of("alice"), signal.SIGKILL)
-    print("   " + a.process.stderr.readline().rstrip())
+    a.say_until("takes over")
     before = {name: a.output(name).count(hello) for name in ("alice", "bob")}
     testbed.wait_until("both to go on", lambda: all(a.output(name).count(hello) > before[name] + 2 for name in before))
     if "curl" in a.output("bob"):

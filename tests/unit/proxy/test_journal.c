@@ -783,6 +783,76 @@ static void a_ring_that_comes_while_nothing_can_be_written_refuses(void **state)
 	ring_close(w);
 }
 
+/* A journal whose sandboxes may write so much in a second, and a second sandbox. */
+static struct ring *limited(struct fixture *f, uint32_t bytes)
+{
+	const struct journal_config config = { .sandbox_bytes = bytes };
+	const struct journal_writer w = { .role = ROLE_WORKER, .sandbox = STR("other") };
+	struct ring *writer = NULL;
+	struct ring_fds made, kept;
+	size_t number;
+
+	journal_free(f->j);
+	assert_int_equal(journal_new(f->log, &config, &f->j), OK);
+	add_worker(f, dup_fds(&f->kept));
+	assert_int_equal(ring_create(&made), OK);
+	kept = dup_fds(&made);
+	assert_int_equal(ring_open_writer(&made, &writer), OK);
+	assert_int_equal(journal_add(f->j, &kept, &w, &number), OK);
+	return writer;
+}
+
+/* Of the lines that have come since. */
+static unsigned lines_of(struct fixture *f, const char *sandbox)
+{
+	unsigned n = 0;
+
+	for (const char *s = next(f, "sandbox"); s; s = next(f, "sandbox"))
+		n += strcmp(s, sandbox) == 0;
+	return n;
+}
+
+static void a_sandbox_that_writes_too_much_waits_and_its_neighbour_does_not(void **state)
+{
+	const unsigned most = 4096 / 16;	/* no record is shorter */
+	struct fixture *f = *state;
+	struct ring *loud = f->worker, *other = limited(f, 4096);
+
+	for (unsigned i = 0; i < 1500; i++)
+		dns(f, "loud.test");
+	batch(f, 1000, JOURNAL_NORMAL);
+	assert_in_range(lines_of(f, "box"), 10, most);
+	assert_in_range(journal_due(f->j), 1001, 1100);
+	f->worker = other;
+	dns(f, "quiet.test");
+	batch(f, 1001, JOURNAL_NORMAL);
+	assert_in_range(lines_of(f, "other"), 1, 1);
+	batch(f, 2000, JOURNAL_NORMAL);
+	assert_in_range(lines_of(f, "box"), 10, most);
+	/* What is left is written when all is wanted. */
+	batch(f, 2000, JOURNAL_ALL);
+	assert_true(lines_of(f, "box") > 1500 - 3 * most);
+	f->worker = loud;
+	ring_close(other);
+}
+
+static void a_sandbox_that_ends_leaves_nothing_to_wait_for(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *other = limited(f, 4096);
+
+	for (unsigned i = 0; i < 500; i++)
+		dns(f, "loud.test");
+	batch(f, 0, JOURNAL_NORMAL);
+	assert_true(lines_of(f, "box") < 500);
+	journal_end(f->j, 0);
+	assert_false(journal_ended(f->j, 0));
+	batch(f, 0, JOURNAL_NORMAL);
+	assert_true(journal_ended(f->j, 0));
+	assert_true(lines_of(f, "box") > 300);
+	ring_close(other);
+}
+
 static void a_torn_line_becomes_a_line_that_says_so(void **state)
 {
 	struct fixture *f = *state;
@@ -829,6 +899,8 @@ int main(void)
 		CASE(a_log_that_cannot_be_written_refuses_and_loses_nothing),
 		CASE(what_a_worker_wrote_before_its_fault_is_not_lost_on_a_full_disk),
 		CASE(a_ring_that_comes_while_nothing_can_be_written_refuses),
+		CASE(a_sandbox_that_writes_too_much_waits_and_its_neighbour_does_not),
+		CASE(a_sandbox_that_ends_leaves_nothing_to_wait_for),
 		CASE(a_torn_line_becomes_a_line_that_says_so),
 	};
 
