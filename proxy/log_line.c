@@ -47,12 +47,30 @@ static struct moment moment_of(uint64_t time_us)
 	return m;
 }
 
+/* @n digits, and what stands behind them. */
+static char *put_digits(char *to, unsigned v, size_t n, char behind)
+{
+	for (size_t i = n; i > 0; i--) {
+		to[i - 1] = (char)('0' + v % 10);
+		v /= 10;
+	}
+	to[n] = behind;
+	return to + n + 1;
+}
+
+/* By hand: every line has one, and printf() would be a tenth of what a line costs. */
 void log_time_format(uint64_t time_us, char out[LOG_TIME_MAX])
 {
 	struct moment m = moment_of(time_us);
 
-	snprintf(out, LOG_TIME_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", m.year, m.month % 100,
-		 m.day % 100, m.hour, m.minute, m.second, (unsigned)(time_us % 1000000));
+	out = put_digits(out, m.year, 4, '-');
+	out = put_digits(out, m.month, 2, '-');
+	out = put_digits(out, m.day, 2, 'T');
+	out = put_digits(out, m.hour, 2, ':');
+	out = put_digits(out, m.minute, 2, ':');
+	out = put_digits(out, m.second, 2, '.');
+	out = put_digits(out, (unsigned)(time_us % 1000000), 6, 'Z');
+	*out = '\0';
 }
 
 static unsigned days_in(unsigned year, unsigned month)
