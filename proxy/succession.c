@@ -281,7 +281,7 @@ static void launcher_lost(struct part *p)
 		no_log_file(p->a, ECHILD);
 	}
 	replace(p);
-	if (!p->a->closing && other->state != PART_READY)
+	if (!p->a->closing && other->state != PART_READY && other->state != PART_STARTING)
 		appliance_fail(p->a, "nothing can be started any more");
 	parts_order_wanted(p->a);
 }
