@@ -87,8 +87,10 @@ struct part {
 	void *owner;			/* a worker's sandbox, a reader's job */
 	enum part_state state;
 	struct part *orderer;		/* PART_WANTED: who was asked to start it, or NULL */
+	unsigned promised;		/* it was asked to start so many, and has not answered */
 	uint32_t order;
-	pid_t pid;
+	pid_t pid;			/* 0: there is no process */
+	pid_t gone;			/* lost(): the process that is gone; 0: none came to be */
 	struct channel *channel;
 	bool asked_to_end;
 	const char *why;		/* it is being killed for that; static, or @why_text */
