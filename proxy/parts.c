@@ -223,7 +223,6 @@ void part_end(struct part *p)
 		set_state(p, PART_ENDING);
 }
 
-/* A hook may free the part. */
 static void gone(struct part *p, int status)
 {
 	bool asked = p->asked_to_end;
@@ -245,7 +244,6 @@ static int wait_status(const siginfo_t *info)
 	return info->si_code == CLD_EXITED ? info->si_status << 8 : info->si_status & 0x7f;
 }
 
-/* True: it is gone. */
 static void look_after(struct part *p)
 {
 	siginfo_t info = { .si_pid = 0 };
