@@ -160,7 +160,8 @@ void control_on_gone(struct control_request *rq, void (*gone)(void *arg), void *
 static void finish(struct control_request *rq, struct answer *a, struct str problem)
 {
 	const struct control_done done = { .peer = rq->peer, .method = rq->method, .path = rq->path,
-					   .about = rq->about, .status = a->status, .problem = problem };
+					   .about = rq->about, .status = a->status,
+					   .problem = problem };
 	struct client *cl = rq->client;
 
 	if (cl) {
@@ -274,8 +275,8 @@ static void refuse_route(struct control_request *rq, enum control_found found, s
 		buf_put_str(&why, STR("the path cannot be read: percent-encode it, as UTF-8 without controls"));
 	} else if (found == CONTROL_NO_METHOD) {
 		buf_printf(&why, "%.*s is not for this path: it takes %.*s",
-			   (int)(rq->method.n < METHOD_SHOWN ? rq->method.n : METHOD_SHOWN), rq->method.p,
-			   STR_ARG(allow));
+			   (int)(rq->method.n < METHOD_SHOWN ? rq->method.n : METHOD_SHOWN),
+			   rq->method.p, STR_ARG(allow));
 		text.allow = allow;
 	} else {
 		buf_put_str(&why, STR("there is nothing at this path: there are "));
@@ -297,8 +298,8 @@ static bool judge_route(struct control_request *rq, struct str query)
 	const char *why;
 
 	buf_init(&allow, ALLOW_MAX);
-	found = control_route_find(rq->client->control->config.routes, rq->method, rq->path, &rq->arena,
-				   &rq->route, &rq->values, &allow);
+	found = control_route_find(rq->client->control->config.routes, rq->method, rq->path,
+				   &rq->arena, &rq->route, &rq->values, &allow);
 	if (found != CONTROL_FOUND)
 		refuse_route(rq, found, buf_str(&allow));
 	buf_free(&allow);
@@ -319,8 +320,8 @@ static bool judge_route(struct control_request *rq, struct str query)
 static bool judge(struct client *cl, const struct http1_head *head)
 {
 	struct http1_target target = http1_split_target(head->method, head->target);
-	struct control_request *rq = request_new(cl, head->method,
-						 target.form == TARGET_ORIGIN ? target.path : STR_NONE);
+	struct str path = target.form == TARGET_ORIGIN ? target.path : STR_NONE;
+	struct control_request *rq = request_new(cl, head->method, path);
 
 	if (!rq) {
 		client_refuse(cl, 503, "out of memory");
@@ -348,7 +349,8 @@ static void take_head(struct client *cl)
 {
 	const struct http1_head *head = http1_head(cl->parser);
 
-	cl->whole = head->framing == H1_NO_BODY || (head->framing == H1_LENGTH && head->length == 0);
+	cl->whole = head->framing == H1_NO_BODY ||
+		    (head->framing == H1_LENGTH && head->length == 0);
 	cl->keep = head->keep_alive && head->minor == 1;
 	if (!judge(cl, head))
 		return;
@@ -377,8 +379,8 @@ static void refuse_fields(struct control_request *rq, const struct control_error
 
 static void call_handler(struct client *cl, struct control_request *rq)
 {
-	const struct control_given given = { .path = &rq->values, .query = &rq->query, .body = rq->body,
-					     .root = rq->peer.uid == 0 };
+	const struct control_given given = { .path = &rq->values, .query = &rq->query,
+					     .body = rq->body, .root = rq->peer.uid == 0 };
 	const struct control_route *route = rq->route;
 	const char *wrong = NULL;
 	struct control_errors *errors = calloc(1, sizeof(*errors));

@@ -287,7 +287,8 @@ bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_
 
 	if (!r)
 		return false;
-	*r = (struct reload){ .a = a, .only = only, .report = { .ok = true }, .fn = fn, .arg = arg };
+	*r = (struct reload){ .a = a, .only = only, .report = { .ok = true }, .fn = fn,
+			      .arg = arg };
 	buf_init(&r->diagnostics, MSG_DIAGNOSTICS_MAX);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		n += concerns(r, s);
