@@ -304,6 +304,7 @@ struct appliance {
 	unsigned bad_secrets;
 	bool log_only;			/* nothing will run: no broker, no dialer */
 	bool started;			/* there are processes to end, and records to write */
+	bool recorded;			/* there has been a recorder */
 	bool confined, closing, drained, log_unwritable;
 	bool failed;			/* it cannot go on: ends closed */
 	const char *fatal;		/* why */

@@ -341,6 +341,7 @@ static bool recorder_started(struct part *p)
 
 static void recorder_ready(struct part *p)
 {
+	p->a->recorded = true;
 	rings_give_all(p->a);
 }
 
