@@ -277,8 +277,8 @@ static bool all_gone(const struct appliance *a)
 	return true;
 }
 
-/* All records into the file: by a new recorder, where the last one is gone. Where not even the first
- * came to be, that has been told, and there is nothing that was done to be recorded. */
+/* All records into the file: by a new recorder, where the last one is gone. Where not even the
+ * first came to be, that has been told, and there is nothing that was done to be recorded. */
 static bool drain(struct appliance *a)
 {
 	struct msg_drain msg = { .id = 1 };

@@ -13,7 +13,9 @@
  * that admitting an address moves nobody.
  *
  * The gateway's end of a veth is up before the box's: otherwise the box's first SYN may be lost,
- * and is sent again a second later only.
+ * and is sent again a second later only. Each end is told the other's hardware address for good:
+ * what is asked for by ARP has its place in a table that all namespaces of the machine share, and
+ * some hundred boxes fill.
  */
 #include "sandbox/wire.h"
 
@@ -22,7 +24,9 @@
 #include <fcntl.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
+#include <linux/if_ether.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
@@ -44,6 +48,10 @@
 #define LINK_BITS 30
 #define NFLOG_BYTES 96
 #define NFLOG_BUFFER (256 * 1024)
+
+/* Of every wire: each is a link of its own. Administered locally, as the first byte's 2 says. */
+static const uint8_t gateway_end[ETH_ALEN] = { 2, 0, 0, 0, 0, 1 };
+static const uint8_t box_end[ETH_ALEN] = { 2, 0, 0, 0, 0, 2 };
 
 struct wire_gateway {
 	int home;		/* the namespace we came from */
@@ -200,6 +208,19 @@ static struct nlmsghdr *add_default_route(struct netlink *n, uint32_t index, uin
 	return h;
 }
 
+static void add_neighbour(struct netlink *n, uint32_t index, uint32_t address,
+			  const uint8_t hardware[ETH_ALEN], const char *what)
+{
+	struct nlmsghdr *h = netlink_message(n, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, what);
+	struct ndmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+
+	m->ndm_family = AF_INET;
+	m->ndm_ifindex = (int)index;
+	m->ndm_state = NUD_PERMANENT;
+	mnl_attr_put_u32(h, NDA_DST, htonl(address));
+	mnl_attr_put(h, NDA_LLADDR, ETH_ALEN, hardware);
+}
+
 static void add_veth(struct netlink *n, const char *name, int peer_netns)
 {
 	struct nlmsghdr *h = netlink_message(n, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, "veth");
@@ -207,12 +228,14 @@ static void add_veth(struct netlink *n, const char *name, int peer_netns)
 
 	(void)put_ifinfo(h, 0);
 	mnl_attr_put_strz(h, IFLA_IFNAME, name);
+	mnl_attr_put(h, IFLA_ADDRESS, ETH_ALEN, gateway_end);
 	info = mnl_attr_nest_start(h, IFLA_LINKINFO);
 	mnl_attr_put_strz(h, IFLA_INFO_KIND, "veth");
 	data = mnl_attr_nest_start(h, IFLA_INFO_DATA);
 	peer = mnl_attr_nest_start(h, VETH_INFO_PEER);
 	(void)put_ifinfo(h, 0);
 	mnl_attr_put_strz(h, IFLA_IFNAME, BOX_IFNAME);
+	mnl_attr_put(h, IFLA_ADDRESS, ETH_ALEN, box_end);
 	mnl_attr_put_u32(h, IFLA_NET_NS_FD, (uint32_t)peer_netns);
 	mnl_attr_nest_end(h, peer);
 	mnl_attr_nest_end(h, data);
@@ -249,16 +272,11 @@ enum err wire_gateway_open(struct wire_gateway **out, struct wire_error *why)
 		return ERR_NOMEM;
 	g->netns = -1;
 	g->home = netns_of_thread();
-	if (g->home < 0) {
-		e = failed(why, "/proc/thread-self/ns/net");
-		goto out;
+	e = g->home < 0 ? failed(why, "/proc/thread-self/ns/net") : make_netns(g, &g->netns, why);
+	if (e == OK) {
+		e = furnish_gateway(g, why);
+		go_home(g);
 	}
-	e = make_netns(g, &g->netns, why);
-	if (e != OK)
-		goto out;
-	e = furnish_gateway(g, why);
-	go_home(g);
-out:
 	if (e == OK)
 		*out = g;
 	else
@@ -376,12 +394,14 @@ static enum err lay_veth(struct wire_gateway *g, struct wire_box *b, struct netl
 		return e;
 	add_address(g->route, b->ifindex, b->gateway, b->address, 32, "gateway: address of the veth");
 	add_link_up(g->route, b->ifindex, "gateway: veth up");
+	add_neighbour(g->route, b->ifindex, b->address, box_end, "gateway: the box's end");
 	e = netlink_commit(g->route, why);
 	if (e != OK)
 		return e;
 	add_link_up(box_route, LOOPBACK, "box: loopback");
 	add_address(box_route, eth0, b->address, b->address, LINK_BITS, "box: address");
 	add_link_up(box_route, eth0, "box: eth0 up");
+	add_neighbour(box_route, eth0, b->gateway, gateway_end, "box: the gateway's end");
 	h = add_default_route(box_route, eth0, RTN_UNICAST, RT_SCOPE_UNIVERSE, "box: default route");
 	mnl_attr_put_u32(h, RTA_GATEWAY, htonl(b->gateway));
 	return netlink_commit(box_route, why);
@@ -422,8 +442,7 @@ static enum err open_socket(const struct wire_box *b, int type, uint16_t port, i
 	*out = fd;
 	if (fd < 0)
 		return failed(why, "worker's socket");
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, b->ifname, (socklen_t)strlen(b->ifname)) <
-	    0)
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, b->ifname, sizeof(b->ifname)) < 0)
 		return failed(why, "worker's socket: bind to the veth");
 	if (!set_one(fd, SOL_SOCKET, SO_REUSEADDR) ||
 	    (transparent && !set_one(fd, SOL_IP, IP_TRANSPARENT)) ||
@@ -534,9 +553,8 @@ enum err wire_box_adopt(struct wire_box *b)
 enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
 		       int netns, struct wire_box *out, struct wire_error *why)
 {
-	struct wire_box b = {
-		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
-	};
+	struct wire_box b = { .netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1,
+			      .nflog = -1 };
 	uint16_t group = (uint16_t)(WIRE_NFLOG_GROUP + index);
 	struct netlink *box_route = NULL;
 	enum err e = number_box(index, link_pool, &b, why);
