@@ -39,7 +39,7 @@ struct serve_api {
 	struct control *control;
 	struct waiter *waiters;
 	struct serve_view *ended[SERVE_ENDED_MAX];	/* newest first */
-	int nothing;			/* /dev/null: a box's input, and where its output is not kept */
+	int nothing;			/* /dev/null: a box's input, and output that is not kept */
 	const char *runtime;
 	uint64_t started_us;
 };
@@ -113,7 +113,8 @@ static void wait_for(struct serve_api *api, struct control_request *rq, struct s
 		control_refuse(rq, 503, "out of memory");
 		return;
 	}
-	*w = (struct waiter){ .next = api->waiters, .api = api, .sandbox = s, .what = what, .rq = rq };
+	*w = (struct waiter){ .next = api->waiters, .api = api, .sandbox = s, .what = what,
+			      .rq = rq };
 	api->waiters = w;
 	if (while_there)
 		control_on_gone(rq, on_gone, w);
@@ -302,7 +303,8 @@ static struct start_job *start_new(struct serve_api *api, struct control_request
 	job->api = api;
 	job->rq = rq;
 	job->policy_path = path_of_policy(job, a);
-	job->spec = (struct sandbox_spec){ .name = word(job, a->name), .rootfs = word(job, a->rootfs),
+	job->spec = (struct sandbox_spec){ .name = word(job, a->name),
+					   .rootfs = word(job, a->rootfs),
 					   .workspace = word(job, a->workspace),
 					   .output = word(job, a->output),
 					   .stdio = { nothing, nothing, nothing }, .netns = -1,
@@ -516,7 +518,8 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 
 	if (!can_record(api, rq))
 		return;
-	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note, clock_wall_us());
+	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note,
+			       clock_wall_us());
 	if (e == ERR_NOTFOUND)
 		control_refuse(rq, 404, "there is no request %u that is open", (unsigned)a->number);
 	else if (e)
@@ -536,7 +539,8 @@ static void on_done(void *arg, const struct control_done *done)
 		return;
 	if (put_control(api->config.a->ring, done) != OK)
 		fprintf(stderr, "exeat: a control request of user %u cannot be recorded: %.*s %.*s (%u)\n",
-			(unsigned)done->peer.uid, STR_ARG(done->method), STR_ARG(done->path), done->status);
+			(unsigned)done->peer.uid, STR_ARG(done->method), STR_ARG(done->path),
+			done->status);
 }
 
 static const struct control_route routes[] = {
@@ -552,7 +556,8 @@ static const struct control_route routes[] = {
 struct serve_api *serve_api_open(const struct serve_api_config *config)
 {
 	struct serve_api *api = calloc(1, sizeof(*api));
-	const struct control_config control = { .base = config->a->base, .listener = config->listener,
+	const struct control_config control = { .base = config->a->base,
+						.listener = config->listener,
 						.group = config->group, .routes = routes,
 						.on_done = on_done, .arg = api };
 
