@@ -81,9 +81,13 @@ static void no_such(struct control_request *rq, struct str name)
 		       STR_ARG(name));
 }
 
-/* What is not on record does not happen. */
-static bool can_record(const struct serve_api *api, struct control_request *rq)
+/* What is not on record does not happen, and nothing begins at the end. */
+static bool can_change(const struct serve_api *api, struct control_request *rq)
 {
+	if (api->config.a->closing) {
+		control_refuse(rq, 503, "the appliance is about to end");
+		return false;
+	}
 	if (!api->config.a->log_unwritable)
 		return true;
 	control_refuse(rq, 503, "the audit log cannot be written: nothing is changed until it can");
@@ -328,7 +332,7 @@ static void on_policy(void *arg, struct policy_file *file, struct str diagnostic
 		if (put_policy_reject(a->ring, job->spec.name, job->policy_path, diagnostics) != OK)
 			fprintf(stderr, "exeat: a policy that does not load cannot be recorded\n");
 		control_refuse(job->rq, 422, "its policy does not load:\n%.*s", STR_ARG(diagnostics));
-	} else {
+	} else if (can_change(api, job->rq)) {
 		job->spec.policy = file;
 		s = sandbox_create(a, &job->spec, why, sizeof(why));
 		if (!s)
@@ -348,7 +352,7 @@ static void serve_sandbox_start(struct control_request *rq, const void *args, vo
 	struct start_job *job;
 
 	control_about(rq, a->name);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (sandbox_find(api->config.a, a->name)) {
 		control_refuse(rq, 409, "a sandbox \"%.*s\" is there: stop it, or choose another name",
@@ -392,7 +396,7 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	struct json j;
 
 	control_about(rq, a->name);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (!s) {
 		no_such(rq, a->name);
@@ -447,7 +451,7 @@ static void serve_policy_reload(struct control_request *rq, const void *args, vo
 	struct reload_job *job;
 
 	control_about(rq, a->sandbox);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (a->sandbox.n && !only) {
 		no_such(rq, a->sandbox);
@@ -516,7 +520,7 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 	struct appliance *app = api->config.a;
 	enum err e;
 
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note,
 			       clock_wall_us());
