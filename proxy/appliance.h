@@ -303,6 +303,8 @@ struct appliance {
 	const char *fatal;		/* why */
 	/* Called once for each sandbox, when it runs (may be NULL), and when it has ended. */
 	void (*on_sandbox_start)(struct appliance *a, struct sandbox *s);
+	/* All has ended, and the loop's base goes next. May be NULL. */
+	void (*on_end)(struct appliance *a);
 	void (*on_sandbox_end)(struct appliance *a, struct sandbox *s);
 	/* @typed: it comes from a terminal, which has sent it to its whole foreground group. */
 	void (*on_signal)(struct appliance *a, int sig, bool typed);

@@ -7,25 +7,26 @@
  * A request's begin is held: in memory to be matched with its end, and in its ring (the tail does
  * not pass it), so that a successor of this process reads it again. It becomes a line of its own
  * when its end is over RECORD_BEGIN_HOLD_MS away, when its ring is over half full, when all is
- * wanted, and at once when its slot of the table is taken. What a batch does to the table holds only
- * once the batch is written: lines of held begins are marked, and the mark is taken back when it
- * fails. A begin whose end was seen is dropped at once: a rewind gives the end again, and the end
- * says all that the begin did. The held begins of a ring are in a list, the oldest first: the order
- * of their positions and of when they are due is the same.
+ * wanted, and at once when its slot of the table is taken. What a batch does to the table holds
+ * only once the batch is written: lines of held begins are marked, and the mark is taken back
+ * when it fails. A begin whose end was seen is dropped at once: a rewind gives the end again,
+ * and the end says all that the begin did. The held begins of a ring are in a list, the oldest
+ * first: the order of their positions and of when they are due is the same.
  *
  * No record becomes two lines, whenever this process dies. Before a batch is written, each record's
  * place in its ring is stamped with the beginning of its line's hash. A successor gets the rings as
- * they were left, and for a record that has a stamp and was there before it, looks whether a line of
- * that hash is in the file: then it is written already. The lines are looked at once, when the first
- * such record comes, and forgotten when no ring has any left. Before a file is ended nothing is held,
- * so that no tail is behind its lines.
+ * they were left, and for a record that has a stamp and was there before it, looks whether a
+ * line of that hash is in the file: then it is written already. The lines are looked at once,
+ * when the first such record comes, and forgotten when no ring has any left. Before a file is
+ * ended nothing is held, so that no tail is behind its lines.
  *
  * Checkpoints count the lines that this process has written. A checkpoint and the line that ends a
  * file fit into every batch, also a full one.
  *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
- * good, which stops its traffic, and a line of kind log_fault says why. A writer could put stamps of
- * other lines on records that it left for a successor: those, its own, would be missing.
+ * good, which stops its traffic, and a line of kind log_fault says why. A writer could put
+ * stamps of other lines on records that it left for a successor: those, its own, would be
+ * missing.
  */
 #include "proxy/journal.h"
 
@@ -78,6 +79,7 @@ struct journal {
 	bool refusing, lingers;
 	uint64_t torn;		/* bytes cut off, not told yet */
 	char note[NOTE_MAX];
+	bool sync_failed;
 	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
 	bool has_written;
 	uint64_t since_checkpoint, checkpoint_due;
@@ -92,7 +94,8 @@ struct journal {
 
 /* ---- life ---- */
 
-enum err journal_new(struct log_file *log, const struct journal_config *config, struct journal **out)
+enum err journal_new(struct log_file *log, const struct journal_config *config,
+		     struct journal **out)
 {
 	struct journal *j = calloc(1, sizeof(*j));
 
@@ -238,7 +241,8 @@ static enum err put_checkpoint(struct journal *j)
 {
 	struct log_place place = log_next_place(j->log);
 	struct checkpoint c = { .id = log_signer_id(j->config.signer) };
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_checkpoint),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_checkpoint),
 				 .fields = checkpoint_fields, .arg = &c, .ends_file = true };
 	enum err e = log_sign(j->config.signer, place.seq, place.prev, c.signature);
 
@@ -339,7 +343,8 @@ static void fault_fields(void *arg, struct json *json)
 
 static enum err put_fault(struct journal *j, struct fault *f)
 {
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_log_fault),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_log_fault),
 				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE,
 				 .fields = fault_fields, .arg = f };
 
@@ -371,7 +376,8 @@ static enum err is_written(struct journal *j, const struct source *s, bool *yes)
 		if (e)
 			return e;
 		if (j->recalled.n)
-			qsort(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp), by_value);
+			qsort(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp),
+			      by_value);
 		j->recalls = true;
 	}
 	*yes = j->recalled.n && bsearch(&stamp, j->recalled.p, j->recalled.n / sizeof(stamp),
@@ -429,7 +435,8 @@ static bool is_hurried(const struct source *s, enum journal_want want)
 	return want >= JOURNAL_ALL || s->ending || s->fault || ring_pressed(s->ring);
 }
 
-static enum err put_due(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
+static enum err put_due(struct journal *j, struct source *s, uint64_t now_ms,
+			enum journal_want want)
 {
 	bool everything = is_hurried(s, want);
 	struct held *h;
@@ -487,7 +494,8 @@ static void stop_reading(struct source *s, const char *why)
 }
 
 /* OK, ERR_AGAIN when the source has nothing more, else the batch has failed. */
-static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
+static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms,
+			 enum journal_want want)
 {
 	struct record_head head;
 	struct str bytes;
@@ -516,7 +524,8 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, e
 	return put_record(j, s, bytes, ring_position(s->ring));
 }
 
-static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
+static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms,
+			  enum journal_want want)
 {
 	for (unsigned i = 0; i < TURN_RECORDS; i++) {
 		enum err e;
@@ -597,7 +606,8 @@ static bool wants_checkpoint(const struct journal *j, uint64_t now_ms, enum jour
 
 static enum err put_last(struct journal *j, uint64_t now_ms, enum journal_want want)
 {
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_rotated),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_rotated),
 				 .ends_file = true };
 	enum err e = OK;
 
@@ -679,8 +689,8 @@ static void batch_is_written(struct journal *j, uint64_t now_ms)
 		j->first = (j->first + 1) % j->n;
 }
 
-/* What it wrote before its fault comes again, and then the fault; begins, too, but for those that an
- * earlier batch has left behind. */
+/* What it wrote before its fault comes again, and then the fault; begins, too, but for those
+ * that an earlier batch has left behind. */
 static void source_has_failed(struct source *s)
 {
 	struct held *h = TAILQ_FIRST(&s->held);
@@ -715,13 +725,15 @@ static enum err bring_to_disk(struct journal *j)
 	if (log_sync(j->log) != OK) {
 		int code = errno;
 
-		journal_note(j, "the disk did not take what was written: lines before this one may be lost "
-				"when the machine stops");
+		if (!j->sync_failed)	/* once, not at each try */
+			journal_note(j, "the disk did not take what was written: lines before this one may be "
+					"lost when the machine stops");
+		j->sync_failed = true;
 		journal_refuse(j);
 		errno = code;
 		return ERR_SYSTEM;
 	}
-	j->unsynced = false;
+	j->unsynced = j->sync_failed = false;
 	for (size_t i = 0; i < j->n; i++)
 		if (j->sources[i])
 			ring_set_synced(j->sources[i]->ring);

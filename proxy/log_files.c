@@ -16,7 +16,7 @@
 
 struct log_files {
 	struct log_names paths;
-	int last;		/* the last of them, opened before the others were looked up; or -1 */
+	int last;		/* the last of them, opened before the others; or -1 */
 	size_t at;		/* which is read */
 	int fd;
 	struct log_reader *reader;

@@ -255,7 +255,8 @@ static enum err keep_line(struct log_kept *k, const struct log_keys *keys, struc
 	return e;
 }
 
-static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd, uint64_t *line_number)
+static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd,
+			  uint64_t *line_number)
 {
 	struct log_reader *r;
 	struct str line;

@@ -302,6 +302,8 @@ static void end_all(struct appliance *a)
 
 static void release(struct appliance *a)
 {
+	if (a->on_end)
+		a->on_end(a);
 	sweep(a);
 	if (a->tick)
 		event_free(a->tick);

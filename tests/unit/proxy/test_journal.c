@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -572,6 +574,42 @@ static void a_synced_log_holds_no_begin_and_says_what_is_on_the_disk(void **stat
 	assert_false(ring_synced(f->worker, ring_written(f->worker)));
 }
 
+/* Stands before the C library's. */
+static bool disk_fails;
+
+int fdatasync(int fd)
+{
+	if (disk_fails) {
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static void a_disk_that_does_not_take_it_refuses_and_what_was_written_stays_once(void **state)
+{
+	struct fixture *f = *state;
+	struct journal_config config = { .synced = true };
+	bool more;
+
+	with(f, &config);
+	dns(f, "a.test");
+	disk_fails = true;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(journal_batch(f->j, i, JOURNAL_NORMAL, &more), ERR_SYSTEM);
+		assert_int_equal(errno, EIO);
+		assert_true(ring_refuses(f->worker));
+		assert_false(ring_synced(f->worker, ring_written(f->worker)));
+	}
+	disk_fails = false;
+	batch(f, 5, JOURNAL_NORMAL);
+	assert_false(ring_refuses(f->worker));
+	assert_true(ring_synced(f->worker, ring_written(f->worker)));
+	assert_string_equal(next(f, "name"), "a.test");
+	assert_string_equal(next(f, "kind"), "log_fault");
+	assert_null(next(f, "kind"));
+}
+
 static void a_ring_over_half_full_holds_no_begins(void **state)
 {
 	struct fixture *f = *state;
@@ -852,6 +890,7 @@ int main(void)
 		CASE(a_file_ends_with_all_that_was_held_and_a_signature),
 		CASE(a_file_ends_also_under_load),
 		CASE(a_synced_log_holds_no_begin_and_says_what_is_on_the_disk),
+		CASE(a_disk_that_does_not_take_it_refuses_and_what_was_written_stays_once),
 		CASE(a_ring_over_half_full_holds_no_begins),
 		CASE(a_worker_that_writes_what_it_may_not_is_stopped_and_told),
 		CASE(a_begin_that_is_held_when_its_worker_breaks_the_rules_is_written),
