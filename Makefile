@@ -24,8 +24,9 @@ COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong 
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
-CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c
-YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c \
+                      conf/sort.c
+YAML := conf/arena.c conf/diag.c conf/yaml.c conf/schema.c
 SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
                       proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
@@ -44,7 +45,8 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
                       proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c \
-                      proxy/log_key.c proxy/log_sign.c proxy/cmd_run.c proxy/reader_client.c \
+                      proxy/log_key.c proxy/log_sign.c proxy/policy_store.c proxy/cmd_policy_show.c \
+                      proxy/cmd_log_read.c proxy/log_query.c proxy/log_summary.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/supervisor_records.c proxy/parts.c proxy/rings.c \
                       proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c proxy/policies.c \
                       proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
@@ -54,9 +56,10 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
                       proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
                       proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
-                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c proxy/machine.c proxy/aftermath.c \
-                      proxy/show.c proxy/verbs.c proxy/cmd_status.c proxy/cmd_sandbox.c \
-                      proxy/cmd_request.c proxy/cmd_reload.c proxy/runtime_exec.c
+                      proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
+                      proxy/machine.c proxy/aftermath.c proxy/show.c proxy/verbs.c proxy/cmd_status.c \
+                      proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c \
+                      sandbox/enter.c
 SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/scrub.c \
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
@@ -76,7 +79,7 @@ SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
                       proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
-                      proxy/recorder.c proxy/journal.c
+                      proxy/recorder.c proxy/allowance.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 

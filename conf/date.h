@@ -1,6 +1,7 @@
 /* conf/date.h - a time as people and the log read it: RFC 3339, UTC, microseconds
  *
- * Not strftime(3): the C library looks for the zone's file first, and a confined process opens none.
+ * Not strftime(3): the C library looks for the zone's file first, and a confined process opens
+ * none.
  *
  * Ownership   writes into the caller's array.       Blocking  never.
  * Failure     none.

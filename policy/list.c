@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "conf/sort.h"
 #include "policy/hosts.h"
 
 struct kept_host {
@@ -51,7 +52,8 @@ static void each_host(const struct image *im, struct rule_hosts *rules, host_fn 
 
 		for (enum host_kind kind = HOST_EXACT; kind <= HOST_MANY; kind++)
 			for (uint32_t k = 0; k < n[kind]; k++)
-				fn(&rules[*ref++], (struct kept_host){ image_text(im, h->name), kind });
+				fn(&rules[*ref++],
+				   (struct kept_host){ image_text(im, h->name), kind });
 	}
 }
 
@@ -95,7 +97,7 @@ static bool list_image(const struct image *im, struct image_list *out, uint32_t 
 	}
 	each_host(im, out->rules, keep_host);
 	for (uint32_t i = 0; i < im->n_rules; i++)
-		qsort(out->rules[i].v, out->rules[i].kept, sizeof(*out->hosts), by_name);
+		sort_items(out->rules[i].v, out->rules[i].kept, sizeof(*out->hosts), by_name);
 	return true;
 }
 
@@ -132,7 +134,9 @@ void policy_list_free(struct policy_list *l)
 /* NULL: there is no such rule. */
 static const struct image_rule *rule_at(const struct policy_list *l, struct rule_ref ref)
 {
-	return ref.rule < policy_rules(l->p, ref.image) ? &l->p->images[ref.image].rules[ref.rule] : NULL;
+	if (ref.rule >= policy_rules(l->p, ref.image))
+		return NULL;
+	return &l->p->images[ref.image].rules[ref.rule];
 }
 
 static size_t count_protocols(uint32_t protos)

@@ -1,8 +1,9 @@
 /* policy/list.h - what a policy says, rule by rule and item by item, for a reader
  *
- * An image keeps its hosts in a hash table that names their rules, not the reverse. policy_list_new()
- * turns that round in two passes over the table: it counts each rule's hosts, then keeps the first
- * LIST_HOSTS_A_RULE of each, in the order of their names. All else of a rule is read where it lies.
+ * An image keeps its hosts in a hash table that names their rules, not the reverse.
+ * policy_list_new() turns that round in two passes over the table: it counts each rule's hosts,
+ * then keeps the first LIST_HOSTS_A_RULE of each, in the order of their names. All else of a rule
+ * is read where it lies.
  *
  * Ownership   borrows the policy, which must outlive the list; policy_list_free().
  * Blocking    never; policy_list_new() reads the whole host table (a million hosts: milliseconds).

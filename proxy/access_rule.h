@@ -7,8 +7,8 @@
  *         paths: ["/x"]
  *
  * It allows exactly what was asked for: one host, method and path. Every text of the request stands
- * quoted, and its stars are escaped, so that nothing in it can say more than that. Where no rule can
- * be made, or an added one would change nothing, a comment says why.
+ * quoted, and its stars are escaped, so that nothing in it can say more than that. Where no rule
+ * can be made, or an added one would change nothing, a comment says why.
  *
  * Ownership   borrows; appends to the caller's buffer.       Blocking  never.
  * Failure     sticky in the buffer.

@@ -116,7 +116,8 @@ static struct row *find(const struct access_table *t, uint32_t number)
 	return r;
 }
 
-static struct row *find_like(const struct access_table *t, struct str sandbox, const struct msg_access *m)
+static struct row *find_like(const struct access_table *t, struct str sandbox,
+			     const struct msg_access *m)
 {
 	for (struct row *r = t->first; r; r = r->next)
 		if (r->a.open && str_eq(r->a.sandbox, sandbox) && str_eq(r->a.method, m->method) &&

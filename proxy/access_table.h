@@ -1,16 +1,17 @@
 /* proxy/access_table.h - what sandboxes have asked for, until an operator has looked at it
  *
  * A request for access allows nothing. It stands here with a number, is on record, and is closed by
- * the operator, who may have changed the policy by then. The supervisor keeps the one table, for all
- * sandboxes; what it takes comes from a box and is checked again here, whatever a worker has done.
+ * the operator, who may have changed the policy by then. The supervisor keeps the one table, for
+ * all sandboxes; what it takes comes from a box and is checked again here, whatever a worker has
+ * done.
  *
- * Ownership   the table copies what it is given; access_table_free(). Entries that are handed out live
- *             until the next call that is given the table.
+ * Ownership   the table copies what it is given; access_table_free(). Entries that are handed out
+ *             live until the next call that is given the table.
  * Blocking    never.
  * Failure     access_table_ask() says in words why it was not taken; what is not on record is not.
  * Limits      ACCESS_MAX entries: the oldest closed one gives way, then the oldest that is open for
- *             ACCESS_STALE_DAYS; ACCESS_SANDBOX_MAX open ones and ACCESS_PER_MINUTE new ones a sandbox.
- *             What a sandbox asks for twice while it is open is one request.
+ *             ACCESS_STALE_DAYS; ACCESS_SANDBOX_MAX open ones and ACCESS_PER_MINUTE new ones a
+ *             sandbox. What a sandbox asks for twice while it is open is one request.
  * Tests       tests/unit/proxy/test_access_table.c
  */
 #ifndef PROXY_ACCESS_TABLE_H

@@ -8,7 +8,7 @@
  * Blocking    aftermath_begin(): file work, and the removal of what is left.
  * Failure     false; one line on stderr says why.
  * After confinement  aftermath_end() needs ftruncate.
- * Tests       tests/e2e/test_serve.py
+ * Tests       tests/unit/proxy/test_aftermath.c
  */
 #ifndef PROXY_AFTERMATH_H
 #define PROXY_AFTERMATH_H

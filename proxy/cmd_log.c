@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/cmd_log_read.h"
 #include "proxy/log_key.h"
 #include "proxy/log_path.h"
 #include "proxy/log_tail.h"
@@ -21,10 +22,13 @@
 static const char usage_text[] =
 	"usage: exeat log verify [--last HASH] [--key FILE] [--checkpoint FILE] [FILE ...]\n"
 	"       exeat log tail [-f] [-n LINES] [--json] [FILE]\n"
+	"       exeat log query|summary [--help]\n"
 	"\n"
 	"verify   holds every line against the hash in the next one, and checkpoints against their\n"
 	"         signatures, over all files of the log; says the first line that is wrong\n"
 	"tail     shows the last lines\n"
+	"query    prints the lines that are asked for; its --help says how\n"
+	"summary  counts them by host, rule, credential and sandbox; likewise\n"
 	"\n"
 	"  --last HASH          some line must have this hash: one that an earlier verify printed\n"
 	"  --key FILE           public keys that checkpoints may be signed with (FILE.pub beside the log)\n"
@@ -92,13 +96,15 @@ static int tell_whole(const char *path, const struct log_question *q, const stru
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
-static int tell(const char *path, enum err e, const struct log_question *q, const struct log_verdict *v)
+static int tell(const char *path, enum err e, const struct log_question *q,
+		const struct log_verdict *v)
 {
 	if (!e)
 		return tell_whole(path, q, v);
 	if (e == ERR_SYNTAX)
 		fprintf(stderr, "%s: %s:%" PRIu64 ": this line is wrong: %s; %" PRIu64 " before it are right\n",
-			verify_name, log_files_name(q->files), log_files_line(q->files), v->why, v->lines);
+			verify_name, log_files_name(q->files), log_files_line(q->files), v->why,
+			v->lines);
 	else if (e == ERR_NOTFOUND)
 		fprintf(stderr, "%s: %s: %s (%" PRIu64 " lines, the last one has hash %s)\n", verify_name, path,
 			v->why, v->lines, v->last_hash);
@@ -253,14 +259,15 @@ int cmd_log(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = { { "verify", verify }, { "tail", tail } };
+	} commands[] = { { "verify", verify }, { "tail", tail }, { "query", cmd_log_query },
+			{ "summary", cmd_log_summary } };
 
 	if (argc < 2)
-		return usage_wrong("exeat log", "verify or tail?");
+		return usage_wrong("exeat log", "verify, tail, query or summary?");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	return usage_wrong("exeat log", "no command \"%s\": it is verify or tail", argv[1]);
+	return usage_wrong("exeat log", "no command \"%s\": it is verify, tail, query or summary", argv[1]);
 }

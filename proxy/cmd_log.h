@@ -1,4 +1,4 @@
-/* proxy/cmd_log.h - "exeat log": verify and tail
+/* proxy/cmd_log.h - "exeat log": verify and tail; query and summary are cmd_log_read.h's
  *
  * Ownership   borrows argv: argv[0] is "log".
  * Blocking    reads files; tail -f until it is interrupted.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "policy/request_text.h"
+#include "proxy/cmd_policy_show.h"
 #include "proxy/cmd_reload.h"
 #include "proxy/reader_client.h"
 #include "proxy/usage.h"
@@ -22,10 +23,12 @@ struct options {
 static const char usage_text[] =
 	"usage: exeat policy check FILE [--settings FILE]\n"
 	"       exeat policy explain FILE REQUEST [--settings FILE]\n"
+	"       exeat policy show DIGEST [--log FILE]\n"
 	"       exeat policy reload ...\n"
 	"\n"
 	"check    says whether the policy loads, and if not, what to write instead\n"
 	"explain  says what the policy does to a request, step by step, and which rule does it\n"
+	"show     prints the policy that records of the log name by its digest\n"
 	"reload   has the appliance read its policies again: exeat policy reload --help\n"
 	"\n"
 	"  REQUEST            \"GET https://HOST/PATH\", \"connect HOST:PORT\" or \"resolve NAME\"\n"
@@ -174,9 +177,11 @@ int cmd_policy(int argc, char **argv)
 	int status;
 
 	if (argc < 2)
-		return usage_wrong("exeat policy", "check, explain or reload?");
+		return usage_wrong("exeat policy", "check, explain, show or reload?");
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
+	if (strcmp(argv[1], "show") == 0)
+		return cmd_policy_show(argc - 1, argv + 1);
 	if (strcmp(argv[1], "reload") == 0)
 		return cmd_reload(argc - 1, argv + 1);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -189,5 +194,5 @@ int cmd_policy(int argc, char **argv)
 		buf_free(&o.request);
 		return status;
 	}
-	return usage_wrong("exeat policy", "no command \"%s\": it is check, explain or reload", argv[1]);
+	return usage_wrong("exeat policy", "no command \"%s\": it is check, explain, show or reload", argv[1]);
 }

@@ -1,6 +1,7 @@
 #include "proxy/cmd_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,9 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/policy.h"
 #include "proxy/log_path.h"
 #include "proxy/machine.h"
 #include "proxy/messages.h"
+#include "proxy/policy_store.h"
 #include "proxy/reader_client.h"
 #include "proxy/run.h"
 #include "proxy/run_folders.h"
@@ -144,15 +147,41 @@ static bool log_path(const struct options *o, const struct settings *s, char out
 	return true;
 }
 
+/* The file that was compiled is kept beside the log, if it is still what it was then. */
+static void keep_policy(const struct run_spec *spec, int source, const struct stat *before)
+{
+	struct policy *p = NULL;
+	struct stat now;
+	enum err e = ERR_AGAIN;
+
+	if (stat(spec->policy_file, &now) == 0 && now.st_ino == before->st_ino &&
+	    now.st_dev == before->st_dev && now.st_size == before->st_size &&
+	    now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+	    now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+		e = policy_map(&spec->policy, 1, &p);
+	if (!e)
+		e = policy_store_put(spec->log_path, policy_digest(p), source);
+	if (e)
+		fprintf(stderr, "exeat run: %s: not kept beside the log: %s\n", spec->policy_file,
+			e == ERR_SYSTEM	 ? strerror(errno)
+			: e == ERR_AGAIN ? "it has changed meanwhile"
+					 : err_text(e));
+	policy_free(p);
+}
+
 static int run(const struct options *o, const struct settings *settings, char **command)
 {
 	char name[32], log[PATH_MAX];
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
-	struct buf rejected;
+	int source = open(o->policy, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	int status = RUN_FAILED;
+	struct buf rejected;
+	struct stat before = { 0 };
 
+	if (source >= 0)
+		(void)!fstat(source, &before);
 	buf_init(&rejected, MSG_DIAGNOSTICS_MAX);
 	snprintf(name, sizeof(name), "run-%d", (int)getpid());
 	if (!spec.name)
@@ -163,8 +192,11 @@ static int run(const struct options *o, const struct settings *settings, char **
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
 	/* Only once the log is there has it a real path. */
-	if (spec.log >= 0 && folders_ok(o, log, settings))
+	if (spec.log >= 0 && folders_ok(o, log, settings)) {
+		if (spec.policy >= 0 && source >= 0)
+			keep_policy(&spec, source, &before);
 		status = run_sandbox(&spec);
+	}
 	if (spec.policy < 0)
 		status = EXIT_REJECTED;
 	buf_free(&rejected);
@@ -172,6 +204,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 		close(spec.policy);
 	if (spec.log >= 0)
 		close(spec.log);
+	if (source >= 0)
+		close(source);
 	return status;
 }
 

@@ -5,9 +5,9 @@
 #include <sysexits.h>
 
 #include "conf/json.h"
+#include "proxy/box_exec.h"
 #include "proxy/control.h"
 #include "proxy/control_api.h"
-#include "proxy/runtime_exec.h"
 #include "proxy/show.h"
 #include "proxy/usage.h"
 #include "proxy/verbs.h"
@@ -297,7 +297,7 @@ static int exec(const struct verb_call *call)
 	} else {
 		status = control_ask(&ask, &reply);
 		if (status == EX_OK)
-			status = runtime_exec(call->command, reply.json, call->behind);
+			status = box_exec(call->command, reply.json, call->behind);
 		control_reply_free(&reply);
 	}
 	buf_free(&body);

@@ -94,8 +94,8 @@ static void list_refusal(const struct connection *c)
 	if (!c->refused)
 		return;
 	if (c->refusal.reason == REFUSAL_policy && c->decided) {
-		note.rule = policy_rule(c->w->policy, c->decision.rule).id;
-		note.reason = policy_rule(c->w->policy, c->decision.rule).reason;
+		note.rule = policy_rule(c->policy, c->decision.rule).id;
+		note.reason = policy_rule(c->policy, c->decision.rule).reason;
 	}
 	refusal_list_note(c->w->refusals, &note);
 }

@@ -157,6 +157,5 @@ void control_write_exec(struct json *j, const struct control_exec *e)
 	json_put_str(j, "container", e->container);
 	json_put_str(j, "runtime", e->runtime);
 	json_put_str(j, "state", e->state);
-	json_put_str(j, "process", e->process);
 	json_object_end(j);
 }

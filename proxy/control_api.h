@@ -117,8 +117,7 @@ void control_write_sandbox(struct json *j, const struct control_sandbox *s);
 
 /* What exec answers. */
 struct control_exec {
-	struct str container, runtime, state;	/* state: the runtime's folder */
-	struct str process;		/* a file: what the command runs as, but for its arguments */
+	struct str container, runtime, state;	/* state: the folder of box_state() */
 };
 
 void control_write_exec(struct json *j, const struct control_exec *e);

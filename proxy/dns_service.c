@@ -183,13 +183,14 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return dns_record(s->w, &e) == OK;
 }
 
-/* For the box's own list. Which types of a name a client asks for is nothing that its user knows. */
+/* For the box's own list, whatever type was asked for: its user knows of none. */
 static void list_refusal(struct dns_service *s, const struct dns_query *q, enum cause cause,
 			 const struct rule_info *rule, const char *id)
 {
 	struct refusal_note note = { .step = REFUSED_DNS, .id = id, .host = name_of(q),
 				     .reason = str_of(causes[cause].text),
-				     .retry = causes[cause].retry, .any_host = !causes[cause].by_name };
+				     .retry = causes[cause].retry,
+				     .any_host = !causes[cause].by_name };
 
 	if (!causes[cause].text) {
 		note.rule = rule->id;

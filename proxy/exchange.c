@@ -89,14 +89,14 @@ static void list_refusal(const struct exchange *x)
 {
 	const struct refusal *r = &x->refusal;
 	struct refusal_note note = { .step = REFUSED_HTTP, .id = r->id, .host = r->host,
-				     .port = x->env->site.port, .method = r->method, .path = r->path,
-				     .rule = r->rule, .reason = r->why,
+				     .port = x->env->site.port, .method = r->method,
+				     .path = r->path, .rule = r->rule, .reason = r->why,
 				     .retry = refusal_retry(r->reason) };
 	char text[EXCHANGE_WHY_MAX + 64];
 
 	if (r->reason != REFUSAL_policy) {
-		snprintf(text, sizeof(text), "%s%s%s", refusal_name(r->reason), r->why.n ? ": " : "",
-			 x->why);
+		snprintf(text, sizeof(text), "%s%s%s", refusal_name(r->reason),
+			 r->why.n ? ": " : "", x->why);
 		note.reason = str_of(text);
 	} else if (r->why.n == 0) {
 		note.reason = STR("no rule allows it");

@@ -26,6 +26,7 @@
 
 #include "proxy/log_rotate.h"
 #include "proxy/messages.h"
+#include "proxy/policy_store.h"
 #include "proxy/run_folders.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -307,6 +308,15 @@ static void rotate(struct launcher *l)
 		close(fd);
 }
 
+static void keep_policy(const struct launcher *l, const struct msg_keep_policy *m, int source)
+{
+	enum err e = policy_store_put(l->job->log_path, m->digest, source);
+
+	if (e)
+		fprintf(stderr, "exeat: a policy's source could not be kept beside the log: %s\n",
+			e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+}
+
 /* ---- life ---- */
 
 static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -329,6 +339,9 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 		break;
 	case MSG_ROTATE:
 		rotate(l);
+		break;
+	case MSG_KEEP_POLICY:
+		keep_policy(l, msg, fds[0]);
 		break;
 	}
 	channel_close_fds(fds, n_fds);

@@ -1,5 +1,6 @@
 #include "proxy/log_line.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define PREFIX_SEQ "{\"seq\":"
@@ -10,67 +11,13 @@
 
 /* ---- time ---- */
 
-/* Days since 1970-01-01 to a date of the Gregorian calendar, by eras of 400 years that begin on the
- * first of March. */
-static void date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
-{
-	uint64_t z = days + 719468, era = z / 146097, doe = z % 146097;
-	uint64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-	uint64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153;
-
-	*day = (unsigned)(doy - (153 * mp + 2) / 5 + 1);
-	*month = (unsigned)(mp < 10 ? mp + 3 : mp - 9);
-	*year = (unsigned)(yoe + era * 400 + (*month <= 2));
-}
-
-/* The other way. */
+/* Days since 1970-01-01, by eras of 400 years that begin on the first of March. */
 static uint64_t days_of(unsigned year, unsigned month, unsigned day)
 {
 	uint64_t y = month <= 2 ? year - 1u : year, era = y / 400, yoe = y % 400;
 	uint64_t doy = (153 * (uint64_t)(month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
 
 	return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
-struct moment {
-	unsigned year, month, day, hour, minute, second;
-};
-
-static struct moment moment_of(uint64_t time_us)
-{
-	uint64_t seconds = time_us / 1000000, in_day = seconds % DAY;
-	struct moment m = { .hour = (unsigned)(in_day / 3600), .minute = (unsigned)(in_day / 60 % 60),
-			    .second = (unsigned)(in_day % 60) };
-
-	date_of(seconds / DAY, &m.year, &m.month, &m.day);
-	m.year %= 10000;
-	return m;
-}
-
-/* @n digits, and what stands behind them. */
-static char *put_digits(char *to, unsigned v, size_t n, char behind)
-{
-	for (size_t i = n; i > 0; i--) {
-		to[i - 1] = (char)('0' + v % 10);
-		v /= 10;
-	}
-	to[n] = behind;
-	return to + n + 1;
-}
-
-/* By hand: every line has one, and printf() would be a tenth of what a line costs. */
-void log_time_format(uint64_t time_us, char out[LOG_TIME_MAX])
-{
-	struct moment m = moment_of(time_us);
-
-	out = put_digits(out, m.year, 4, '-');
-	out = put_digits(out, m.month, 2, '-');
-	out = put_digits(out, m.day, 2, 'T');
-	out = put_digits(out, m.hour, 2, ':');
-	out = put_digits(out, m.minute, 2, ':');
-	out = put_digits(out, m.second, 2, '.');
-	out = put_digits(out, (unsigned)(time_us % 1000000), 6, 'Z');
-	*out = '\0';
 }
 
 static unsigned days_in(unsigned year, unsigned month)
@@ -112,7 +59,8 @@ bool log_time_parse(struct str text, uint64_t *time_us)
 	if (v[0] < 1970 || v[1] < 1 || v[1] > 12 || v[2] < 1 || v[2] > days_in(v[0], v[1]) ||
 	    v[3] > 23 || v[4] > 59 || v[5] > 59)
 		return false;
-	*time_us = ((days_of(v[0], v[1], v[2]) * DAY + v[3] * 3600u + v[4] * 60u + v[5]) * 1000000) + v[6];
+	*time_us = days_of(v[0], v[1], v[2]) * DAY + v[3] * 3600u + v[4] * 60u + v[5];
+	*time_us = *time_us * 1000000 + v[6];
 	return true;
 }
 
@@ -172,11 +120,12 @@ bool log_line_head(struct str line, struct log_head *head)
 
 bool log_aside_name(struct str name, uint64_t last_us, uint64_t first_seq, char out[LOG_NAME_MAX])
 {
-	struct moment m = moment_of(last_us);
-	int n = snprintf(out, LOG_NAME_MAX, "%.*s.%04u%02u%02uT%02u%02u%02uZ-%llu", STR_ARG(name), m.year,
-			 m.month % 100, m.day % 100, m.hour, m.minute, m.second,
-			 (unsigned long long)first_seq);
+	char t[LOG_TIME_MAX];
+	int n;
 
+	date_format(last_us, t);
+	n = snprintf(out, LOG_NAME_MAX, "%.*s.%.4s%.2s%.2sT%.2s%.2s%.2sZ-%" PRIu64, STR_ARG(name), t, t + 5,
+		     t + 8, t + 11, t + 14, t + 17, first_seq);
 	return n > 0 && n < LOG_NAME_MAX;
 }
 

@@ -11,11 +11,12 @@
 #ifndef PROXY_LOG_LINE_H
 #define PROXY_LOG_LINE_H
 
+#include "conf/date.h"
 #include "conf/str.h"
 
 #define LOG_LINE_MAX (128u << 10)
 #define LOG_HASH_HEX 64
-#define LOG_TIME_MAX 28	/* RFC 3339, UTC, microseconds: "2026-01-31T12:00:00.000001Z" */
+#define LOG_TIME_MAX DATE_TEXT_MAX
 #define LOG_NAME_MAX 256
 
 struct log_head {
@@ -27,8 +28,7 @@ struct log_head {
 
 /* @line is without its newline. */
 bool log_line_head(struct str line, struct log_head *head);
-void log_time_format(uint64_t time_us, char out[LOG_TIME_MAX]);
-/* That form and no other, of a day that exists. */
+/* What date_format() writes and nothing else, of a day that exists. */
 bool log_time_parse(struct str text, uint64_t *time_us);
 
 /* What a log's file is called once it is put aside: "NAME.20260131T120000Z-1" with the time of its
@@ -36,7 +36,7 @@ bool log_time_parse(struct str text, uint64_t *time_us);
 bool log_aside_name(struct str name, uint64_t last_us, uint64_t first_seq, char out[LOG_NAME_MAX]);
 /* Is @entry such a name for @name? */
 bool log_is_aside(struct str name, struct str entry);
-/* Order of two such names of one log, as for qsort(): by time, then by number. */
+/* Order of two such names of one log, as for the C library's qsort: by time, then by number. */
 int log_aside_order(const char *a, const char *b);
 
 #endif

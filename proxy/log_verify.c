@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "conf/hex.h"
+#include "conf/sort.h"
 #include "policy/digest.h"
+#include "proxy/log_query.h"
 #include "proxy/log_read.h"
-#include "proxy/log_write.h"
 
 struct kept {
 	uint64_t seq;
@@ -46,13 +47,6 @@ static enum err say(struct log_verdict *v, enum err e, const char *fmt, ...)
 
 /* ---- one line ---- */
 
-static struct str text_of(const json_t *object, const char *key)
-{
-	const json_t *j = json_object_get(object, key);
-
-	return json_is_string(j) ? str_n(json_string_value(j), json_string_length(j)) : STR_NONE;
-}
-
 static bool is_kind(const struct log_head *h, const char *kind)
 {
 	return str_eq(h->kind, str_of(kind));
@@ -69,11 +63,11 @@ static enum err bad_head(struct log_verdict *v, const json_t *object)
 	if (json_integer_value(seq) != (json_int_t)v->last_seq + 1)
 		return say(v, ERR_SYNTAX, "its number is %" JSON_INTEGER_FORMAT ", not %" PRIu64,
 			   json_integer_value(seq), v->last_seq + 1);
-	if (!str_eq(text_of(object, "prev"), str_of(v->last_hash)))
+	if (!str_eq(log_text(object, "prev"), str_of(v->last_hash)))
 		return say(v, ERR_SYNTAX, "it does not %s", v->lines ? "continue the chain" : "start a chain");
-	if (!log_time_parse(text_of(object, "time"), &time_us))
+	if (!log_time_parse(log_text(object, "time"), &time_us))
 		return say(v, ERR_SYNTAX, "its time is not RFC 3339 in UTC with microseconds");
-	if (text_of(object, "kind").n == 0)
+	if (log_text(object, "kind").n == 0)
 		return say(v, ERR_SYNTAX, "it has no kind");
 	return say(v, ERR_SYNTAX, "its first members are not seq, prev, time, kind");
 }
@@ -108,12 +102,12 @@ static enum err check_place(struct check *c, const struct log_head *h)
 
 static enum err check_signature(struct check *c, const struct log_head *h, const json_t *object)
 {
-	struct str id = text_of(object, "key");
+	struct str id = log_text(object, "key");
 
 	c->v->checkpoints++;
 	if (!c->q->keys)
 		return OK;
-	switch (log_signature_check(c->q->keys, id, text_of(object, "signature"), h->seq, h->prev)) {
+	switch (log_signature_check(c->q->keys, id, log_text(object, "signature"), h->seq, h->prev)) {
 	case LOG_SIGNATURE_GOOD:
 		c->v->signatures++;
 		return OK;
@@ -255,14 +249,15 @@ static enum err keep_line(struct log_kept *k, const struct log_keys *keys, struc
 	enum err e = ERR_SYNTAX;
 
 	if (json_is_object(object) && log_line_head(line, &h) && is_kind(&h, "checkpoint") &&
-	    (!keys || log_signature_check(keys, text_of(object, "key"), text_of(object, "signature"), h.seq,
+	    (!keys || log_signature_check(keys, log_text(object, "key"), log_text(object, "signature"), h.seq,
 					  h.prev) == LOG_SIGNATURE_GOOD))
 		e = keep(k, &h);
 	json_decref(object);
 	return e;
 }
 
-static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd, uint64_t *line_number)
+static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd,
+			  uint64_t *line_number)
 {
 	struct log_reader *r;
 	struct str line;
@@ -298,7 +293,7 @@ enum err log_kept_open(const char *path, const struct log_keys *keys, struct log
 		return e;
 	}
 	if (k->n)
-		qsort(k->v, k->n, sizeof(*k->v), by_seq);
+		sort_items(k->v, k->n, sizeof(*k->v), by_seq);
 	*out = k;
 	return OK;
 }

@@ -11,12 +11,14 @@
 #include "proxy/cmd_policy.h"
 #include "proxy/cmd_request.h"
 #include "proxy/cmd_run.h"
-#include "proxy/cmd_settings.h"
 #include "proxy/cmd_sandbox.h"
 #include "proxy/cmd_serve.h"
+#include "proxy/cmd_settings.h"
 #include "proxy/cmd_status.h"
 #include "proxy/usage.h"
 #include "proxy/version.h"
+
+#define COMMANDS "run, serve, status, sandbox, request, policy, log, settings or version"
 
 static const char usage_text[] =
 	"usage: exeat COMMAND ...\n"
@@ -77,11 +79,11 @@ int main(int argc, char **argv)
 	 * must not read says so where it is made. */
 	(void)umask(022);
 	if (argc < 2)
-		return usage_wrong("exeat", "a command is needed: run, serve, status, sandbox, request, policy, log, settings or version");
+		return usage_wrong("exeat", "a command is needed: " COMMANDS);
 	if (usage_asked(argv[1]))
 		return usage_show(usage_text);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	return usage_wrong("exeat", "no command \"%s\": it is run, serve, status, sandbox, request, policy, log, settings or version", argv[1]);
+	return usage_wrong("exeat", "no command \"%s\": it is " COMMANDS, argv[1]);
 }

@@ -79,7 +79,7 @@ static enum err put_record(struct notice *n, const struct tally_line *line)
 	record_u64(&r, REC_status, head.status);
 	if (line->count)
 		record_u64(&r, REC_count, line->count);
-	return audit_commit(n->w, n->w->policy, &r);
+	return audit_commit(n->w, line->policy, &r);
 }
 
 static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t suppressed)
@@ -96,7 +96,8 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 	return audit_commit(n->w, n->w->policy, &r) == OK;
 }
 
-void notice_record(struct notice *n, struct str method, struct str path, const struct notice_reply *r)
+void notice_record(struct notice *n, struct str method, struct str path,
+		   const struct notice_reply *r)
 {
 	static const char no_id[17];
 	const struct decision none = { VERDICT_ALLOW, { 0, RULE_DEFAULT } };

@@ -2,15 +2,18 @@
  *
  * A connection to the gateway's own address is served by the worker itself: no rule is asked, and
  * nothing of it goes anywhere. GET /, /refusals, /policy, /check, /ca.pem; POST /request. What is
- * told is this sandbox's alone, and nothing of it is secret: no credential's name, no place of a file.
+ * told is this sandbox's alone, and nothing of it is secret: no credential's name, no place of a
+ * file.
  *
  * Ownership   notice_new() copies @contact; notice_free() ends all its connections. notice_take()
  *             takes the descriptor over where it says true.
  * Blocking    never.
- * Failure     an answer with its status and an application/problem+json body, or the connection's end.
- * Limits      NOTICE_CONNECTIONS_MAX at once; NOTICE_PER_SECOND requests, NOTICE_BURST in a row, then
- *             429; NOTICE_BODY_MAX of a request, NOTICE_ANSWER_MAX of an answer; requests for access as
- *             proxy/access_table.h says. Records of what repeats are counted (proxy/tally.h).
+ * Failure     an answer with its status and an application/problem+json body, or the connection's
+ *             end.
+ * Limits      NOTICE_CONNECTIONS_MAX at once; NOTICE_PER_SECOND requests, NOTICE_BURST in a row,
+ *             then 429; NOTICE_BODY_MAX of a request, NOTICE_ANSWER_MAX of an answer; requests for
+ *             access as proxy/access_table.h says. Records of what repeats are counted
+ *             (proxy/tally.h).
  * Tests       tests/unit/proxy/test_notice.c, tests/e2e/test_notice.py
  */
 #ifndef PROXY_NOTICE_H

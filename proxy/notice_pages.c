@@ -2,8 +2,8 @@
  *
  * Who asks is the box, by its wire; which name it means is to be said, so that a page of somebody
  * else's, open in a browser in the box, cannot read these by a name of its own that it lets resolve
- * here (DNS rebinding: its Host is not ours), nor ask for access (its Origin is not ours). No answer
- * has a field of CORS's.
+ * here (DNS rebinding: its Host is not ours), nor ask for access (its Origin is not ours). No
+ * answer has a field of CORS's.
  *
  * Pages come as JSON, or as text where the first kind in Accept that is known is text/plain, or
  * where ?format=text says so. What is wrong is told as a problem (RFC 9457).
@@ -232,7 +232,7 @@ static void put_check(const struct policy *p, const struct explain_request *e, e
 	json_init(&j, out);
 	json_object(&j);
 	json_put_str(&j, "verdict", str_of(verdict_text(v)));
-	/* A path with two readings, or an address that a name may not have, is denied by no rule. */
+	/* No rule denies a path with two readings, or an address that a name may not have. */
 	if (v == d.verdict) {
 		json_put_str(&j, "rule", rule.id);
 		if (rule.reason.n)
@@ -274,8 +274,8 @@ static void tell_check(struct notice *n, struct explain_request *e, enum notice_
 }
 
 /* The request that @p names, or what is wrong with it. @parts: its path is inited. */
-static bool read_asked(const struct params *p, struct request_text *parts, struct explain_request *e,
-		       struct notice_reply *r)
+static bool read_asked(const struct params *p, struct request_text *parts,
+		       struct explain_request *e, struct notice_reply *r)
 {
 	struct str method = params_get(p, "method"), url = params_get(p, "url");
 	const char *why;

@@ -223,8 +223,9 @@ static void put_text(struct page *page, struct buf *out)
 static void make_page(struct notice *n, enum notice_form form)
 {
 	struct buf *out = &n->policy_page[form];
-	struct page page = { .p = n->w->policy, .list = policy_list_new(n->w->policy), .form = form };
+	struct page page = { .p = n->w->policy, .form = form };
 
+	page.list = policy_list_new(page.p);
 	if (!page.list)
 		return;
 	if (form == FORM_JSON)

@@ -1,7 +1,8 @@
 /* proxy/notice_state.h - the inside of the notice page, for the files that it is made of
  *
- * notice.c (the part: limits, records, its connections' list), notice_connection.c (one connection),
- * notice_pages.c (which page, and what is asked of it), notice_policy.c (the page of the policy).
+ * notice.c (the part: limits, records, its connections' list), notice_connection.c (one
+ * connection), notice_pages.c (which page, and what is asked of it), notice_policy.c (the page of
+ * the policy).
  *
  * Ownership   as said at each struct.       Blocking  never.
  * Failure     sticky in a reply's buffer: then 503.
@@ -61,9 +62,10 @@ struct notice_reply {
 };
 
 /* ---- notice.c ---- */
-/* Takes one of @per_minute tokens, of which there are @most at once. False: none is left; *wait_s. */
+/* Takes one of @per_minute tokens, @most at once. False: none is left; *wait_s. */
 bool notice_allowed(struct notice_bucket *b, uint64_t per_minute, uint64_t most, unsigned *wait_s);
-void notice_record(struct notice *n, struct str method, struct str path, const struct notice_reply *r);
+void notice_record(struct notice *n, struct str method, struct str path,
+		   const struct notice_reply *r);
 /* ---- notice_connection.c ---- */
 /* NULL: out of memory; the descriptor is closed. */
 struct notice_connection *notice_connection_new(struct notice *n, int fd);

@@ -1,12 +1,13 @@
 /* proxy/params.h - what a request to the notice page is about: a query, a form, or a JSON object
  *
  * All three are read into the same named values, strictly: a name that nobody asked for, a name
- * twice, a broken escape, a control byte (also an escaped one) and text that is no UTF-8 are errors,
- * told in words. Of JSON one flat object of texts is read, no more (RFC 8259).
+ * twice, a broken escape, a control byte (also an escaped one) and text that is no UTF-8 are
+ * errors, told in words. Of JSON one flat object of texts is read, no more (RFC 8259).
  *
  * Ownership   values are the caller's: params_add(), params_free().
  * Blocking    never.
- * Failure     what is wrong, as static text, and in params.wrong which name it is about; NULL: read.
+ * Failure     what is wrong, as static text, and in params.wrong which name it is about; NULL:
+ *             read.
  * Limits      PARAMS_MAX names; each value its own.
  * Tests       tests/unit/proxy/test_params.c, fuzz/fuzz_params.c
  */

@@ -77,12 +77,27 @@ static void compile_free(struct compile *c)
 	free(c);
 }
 
+/* What it was made of stays beside the log; one that is lost with its launcher is no reason to
+ * refuse it. */
+static void keep_source(struct compile *c, const struct policy_file *f)
+{
+	struct msg_keep_policy m = { .digest = str_of(f->digest) };
+	struct appliance *a = c->reader.a;
+
+	for (size_t i = 0; i < 2; i++)
+		if (a->launcher[i].state == PART_READY &&
+		    part_send(&a->launcher[i], MSG_KEEP_POLICY, &m, &c->fds[0], 1) == OK)
+			return;
+}
+
 static void compile_done(struct compile *c)
 {
 	struct policy_file *f = NULL;
 
 	if (c->good && reader_image_sealed(c->fds[1]))
 		f = policy_file_new(c->path, c->fds[1]);
+	if (f)
+		keep_source(c, f);
 	if (!f && c->diagnostics.n == 0)
 		buf_printf(&c->diagnostics, "%s: the reader ended before it was done\n", c->path);
 	c->fn(c->arg, f, buf_str(&c->diagnostics));

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "conf/date.h"
+#include "proxy/clock.h"
 
 #define SHOWN_MAX (6 * REFUSAL_LIST_TEXT_MAX + 2)
 
@@ -86,14 +86,6 @@ static bool is_like(const struct entry *e, const struct refusal_note *n, uint64_
 
 /* ---- the list ---- */
 
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static struct entry *entry_new(const struct refusal_note *n, const struct str text[TEXTS])
 {
 	struct entry *e;
@@ -114,7 +106,7 @@ static struct entry *entry_new(const struct refusal_note *n, const struct str te
 	e->step = n->step;
 	e->port = n->port;
 	e->retry = n->retry;
-	e->last = e->first = now_us();
+	e->last = e->first = clock_wall_us();
 	return e;
 }
 
@@ -167,7 +159,7 @@ void refusal_list_note(struct refusal_list *l, const struct refusal_note *n)
 	if (like != e)
 		free(like);
 	e->key = key;
-	e->last = now_us();
+	e->last = clock_wall_us();
 	snprintf(e->id, sizeof(e->id), "%s", n->id);
 	if (l->n == REFUSAL_LIST_MAX)
 		drop_oldest(l);

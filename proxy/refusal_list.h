@@ -2,14 +2,15 @@
  *
  * Each part of a worker that refuses notes it here, with the id that the box and the log have. A
  * refusal that is like one that is listed (step, host, port, method, path, rule, reason) is counted
- * there, and comes to the front with its newest id: a client in a loop does not push the others out.
- * Nothing of it is for an auditor: that is the log's work, which forgets nothing.
+ * there, and comes to the front with its newest id: a client in a loop does not push the others
+ * out. Nothing of it is for an auditor: that is the log's work, which forgets nothing.
  *
- * Ownership   the list copies what it is told; refusal_list_free(). Entries that are handed out live
- *             until the next change.
+ * Ownership   the list copies what it is told; refusal_list_free(). Entries that are handed out
+ *             live until the next change.
  * Blocking    never.
  * Failure     without memory a refusal is not listed. Noting into no list (NULL) does nothing.
- * Limits      REFUSAL_LIST_MAX entries, the oldest first out; texts are cut to REFUSAL_LIST_TEXT_MAX.
+ * Limits      REFUSAL_LIST_MAX entries, the oldest first out; texts are cut to
+ *             REFUSAL_LIST_TEXT_MAX.
  * Tests       tests/unit/proxy/test_refusal_list.c
  */
 #ifndef PROXY_REFUSAL_LIST_H

@@ -121,8 +121,8 @@ static bool tell_repeats(void *arg, const struct tally_line *line, uint64_t supp
 }
 
 /* For the box's own list. */
-static void list_refusal(struct refused *r, const struct refused_packet *p, struct decision decision,
-			 const char *id)
+static void list_refusal(struct refused *r, const struct refused_packet *p,
+			 struct decision decision, const char *id)
 {
 	const struct rule_info rule = policy_rule(r->w->policy, decision.rule);
 	char text[ADDR_TEXT_MAX], protocol[16];

@@ -385,7 +385,7 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	struct serve_api *api = arg;
 	struct sandbox *s = sandbox_find(api->config.a, a->name);
 	struct control_exec answer = { .runtime = str_of(api->runtime) };
-	char state[BOX_STATE_MAX], process[BOX_STATE_MAX + sizeof("/" BOX_PROCESS)];
+	char state[BOX_STATE_MAX];
 	struct buf out;
 	struct json j;
 
@@ -403,8 +403,6 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	box_state(s->box_id, state);
 	answer.container = str_of(s->box_id);
 	answer.state = str_of(state);
-	snprintf(process, sizeof(process), "%s/" BOX_PROCESS, state);
-	answer.process = str_of(process);
 	buf_init(&out, STATUS_MAX);
 	json_init(&j, &out);
 	control_write_exec(&j, &answer);

@@ -24,7 +24,7 @@
 #include "conf/err.h"
 #include "conf/str.h"
 
-#define BOX_LIMITS_MAX 240	/* bytes of box_limits() */
+#define BOX_LIMITS_MAX 240	/* bytes of the text that BOX_READY brings */
 
 struct box;
 
@@ -52,9 +52,10 @@ const char *box_runtime(void);
 /* Its whole path (static), or NULL. */
 const char *box_runtime_path(void);
 #define BOX_STATE_MAX 128
-/* The folder where the runtime keeps what it knows of a box, for "runc --root FOLDER exec ID"; a file
- * BOX_PROCESS in it says what a further command runs as. */
-#define BOX_PROCESS "process.json"
+/* The folder where the runtime keeps what it knows of a box, with two files of the keeper's: the
+ * number of the box's first process, and what its commands are told (sandbox/enter.h). */
+#define BOX_FIRST_PROCESS "pid"
+#define BOX_ENVIRONMENT "environment.json"
 void box_state(const char *id, char out[BOX_STATE_MAX]);
 
 /* ---- who makes it ---- */

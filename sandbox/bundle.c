@@ -102,6 +102,7 @@ static void put_process(struct json *j, const struct box_spec *spec)
 {
 	static const char *const init[] = { BOX_INIT, NULL };
 
+	json_key(j, "process");
 	json_object(j);
 	json_put_bool(j, "terminal", spec->terminal);
 	json_key(j, "user");
@@ -260,12 +261,14 @@ static void put_linux(struct json *j, const struct bundle *b)
 	json_object_end(j);
 }
 
-void bundle_write_process(const struct box_spec *spec, struct buf *out)
+void bundle_write_environment(const struct box_spec *spec, struct buf *out)
 {
 	struct json j;
 
 	json_init(&j, out);
-	put_process(&j, spec);
+	json_object(&j);
+	put_environment(&j, spec);
+	json_object_end(&j);
 }
 
 void bundle_write(const struct bundle *b, struct buf *out)
@@ -275,7 +278,6 @@ void bundle_write(const struct bundle *b, struct buf *out)
 	json_init(&j, out);
 	json_object(&j);
 	put_text(&j, "ociVersion", "1.0.2");
-	json_key(&j, "process");
 	put_process(&j, b->spec);
 	json_key(&j, "root");
 	json_object(&j);

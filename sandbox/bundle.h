@@ -44,9 +44,11 @@ struct bundle {
 };
 
 void bundle_write(const struct bundle *b, struct buf *out);
-/* The value of its "process" alone: what a further command in the box runs as (runc exec -p). */
-void bundle_write_process(const struct box_spec *spec, struct buf *out);
+/* {"env": [...]}, as it stands there: what a further command in the box is told. */
+void bundle_write_environment(const struct box_spec *spec, struct buf *out);
 /* The value of the configuration's "seccomp". */
 void seccomp_profile_write(struct json *j);
+/* Puts the same on the calling process, which gains no privileges any more. */
+must_use enum err seccomp_profile_load(void);
 
 #endif

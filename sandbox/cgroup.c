@@ -133,3 +133,46 @@ enum err cgroup_remove(const char *name)
 		closedir(d);
 	return e;
 }
+
+/* ---- joining ---- */
+
+/* ERR_NOTFOUND: it is not there. */
+static enum err join_one(const char *cgroup)
+{
+	char path[PATH_BYTES + 16];
+	enum err e = OK;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+	f = fopen(path, "we");
+	if (!f)
+		return errno == ENOENT || errno == ENOTDIR ? ERR_NOTFOUND : ERR_SYSTEM;
+	if (fputs("0", f) < 0)	/* who writes */
+		e = ERR_SYSTEM;
+	if (fclose(f) != 0)
+		e = ERR_SYSTEM;
+	return e;
+}
+
+enum err cgroup_join(const char *name)
+{
+	char path[PATH_BYTES];
+	DIR *d = opendir(CGROUP_ROOT);
+	enum err e;
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
+	e = join_one(path);
+	for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) {
+		enum err one;
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), CGROUP_ROOT "/%s/%s", entry->d_name, name);
+		one = join_one(path);
+		if (one != ERR_NOTFOUND && (e == OK || e == ERR_NOTFOUND))
+			e = one;
+	}
+	if (d)
+		closedir(d);
+	return e;
+}

@@ -26,6 +26,8 @@ bool cgroup_has_controller(const char *name);
 must_use enum err cgroup_hide_second_tree(void);
 /* Processor time of all that ran in the cgroup of that name; 0 where nothing counts it. */
 uint64_t cgroup_cpu_ms(const char *name);
+/* Puts the calling process into each cgroup of that name. ERR_NOTFOUND: there are none. */
+must_use enum err cgroup_join(const char *name);
 /* Kills who is in the cgroups of that name and removes them. OK where there are none. */
 must_use enum err cgroup_remove(const char *name);
 

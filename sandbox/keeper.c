@@ -261,8 +261,8 @@ static enum err write_config(const struct keeper *k)
 }
 
 /* The bundle is seen by the keeper and the runtime alone; who runs a further command in the box finds
- * here what it runs as. */
-static enum err write_process(const struct keeper *k)
+ * its environment here. */
+static enum err write_environment(const struct keeper *k)
 {
 	int folder = open(k->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct buf out;
@@ -271,8 +271,8 @@ static enum err write_process(const struct keeper *k)
 	if (folder < 0)
 		return ERR_SYSTEM;
 	buf_init(&out, BUNDLE_MAX);
-	bundle_write_process(k->spec, &out);
-	e = out.failed ? ERR_LIMIT : tree_file(folder, BOX_PROCESS, buf_str(&out), 0600);
+	bundle_write_environment(k->spec, &out);
+	e = out.failed ? ERR_LIMIT : tree_file(folder, BOX_ENVIRONMENT, buf_str(&out), 0600);
 	buf_free(&out);
 	close(folder);
 	return e;
@@ -280,7 +280,6 @@ static enum err write_process(const struct keeper *k)
 
 static enum err make_ready(struct keeper *k, const char **what)
 {
-	char root[PATH_BYTES + 32];
 	enum err e;
 
 	*what = "heir";
@@ -290,10 +289,7 @@ static enum err make_ready(struct keeper *k, const char **what)
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return ERR_SYSTEM;
 	*what = k->folder;
-	/* The root is seen here alone, but the runtime that runs a further command goes to a folder of
-	 * its name. */
-	snprintf(root, sizeof(root), "%s/root", k->bundle);
-	if (mkdir(k->bundle, 0711) < 0 || mkdir(root, 0711) < 0 || mkdir(k->state, 0700) < 0)
+	if (mkdir(k->bundle, 0711) < 0 || mkdir(k->state, 0700) < 0)
 		return ERR_SYSTEM;
 	*what = "cgroups";
 	/* crun does not start where a v2 tree stands beside v1's. */
@@ -307,7 +303,7 @@ static enum err make_ready(struct keeper *k, const char **what)
 		return ERR_SYSTEM;
 	*what = "config.json";
 	e = write_config(k);
-	return e == OK ? write_process(k) : e;
+	return e == OK ? write_environment(k) : e;
 }
 
 /* ---- running ---- */
@@ -334,7 +330,7 @@ static void start_runtime(struct keeper *k)
 
 	if (k->running != 0)
 		return;
-	snprintf(pid_file, sizeof(pid_file), "%s/pid", k->state);
+	snprintf(pid_file, sizeof(pid_file), "%s/" BOX_FIRST_PROCESS, k->state);
 	if (!k->spec->terminal) {
 		arguments[n++] = "--detach";
 		arguments[n++] = "--pid-file";
@@ -351,7 +347,7 @@ static pid_t box_pid(const struct keeper *k)
 	FILE *f;
 	int pid = -1;
 
-	snprintf(path, sizeof(path), "%s/pid", k->state);
+	snprintf(path, sizeof(path), "%s/" BOX_FIRST_PROCESS, k->state);
 	f = fopen(path, "re");
 	if (f && fscanf(f, "%d", &pid) != 1)
 		pid = -1;

@@ -25,7 +25,7 @@
 #include "conf/err.h"
 
 #define WIRE_TPROXY_PORT 15001
-#define WIRE_NOTICE_PORT 80	/* of the gateway's address: the worker tells the box what is what */
+#define WIRE_NOTICE_PORT 80	/* of the gateway's address: the worker answers there itself */
 #define WIRE_NFLOG_GROUP 1	/* of box 0; one each, since one socket only may bind a group */
 #define WIRE_BOXES_MAX 65535	/* log groups; also capped by the link pool */
 #define WIRE_IFNAME_MAX 16
@@ -62,9 +62,13 @@ int wire_gateway_netns(const struct wire_gateway *g);
  * to either. */
 must_use enum err wire_gateway_rejoin(struct wire_gateway *g, struct wire_error *why);
 
-/* @link_pool gives the /30 number @index. @netns: a namespace that is there, to attach to, borrowed;
- * -1: one is made. One that has any interface but loopback is refused (EEXIST): it has another way
- * out. The box is admitted to its gateway's WIRE_NOTICE_PORT for as long as it is there. */
+/* How many /30s it has that can be used: indices are below. */
+uint32_t wire_links(const struct addr_range *link_pool);
+
+/* @link_pool gives the /30 number @index. @netns: a namespace that is there, to attach to,
+ * borrowed; -1: one is made. One that has any interface but loopback is refused (EEXIST): it has
+ * another way out. The box is admitted to its gateway's WIRE_NOTICE_PORT for as long as it is
+ * there. */
 must_use enum err wire_box_open(struct wire_gateway *g, uint32_t index,
 				const struct addr_range *link_pool, int netns,
 				struct wire_box *out, struct wire_error *why);

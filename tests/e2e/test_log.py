@@ -1,8 +1,11 @@
 """The audit log: nothing goes out that is not in it, and nothing in it can be changed unseen."""
 
+import glob
+import hashlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import threading
 import time
@@ -103,7 +106,7 @@ def a_disk_that_fills_up_under_load_keeps_the_end_of_what_was_begun(bed):
     try:
         run = bed.start(LOAD, POLICY, options=["--log", str(small / "log.jsonl")])
         run.log_path = str(small / "log.jsonl")
-        b.wait_until("the load", lambda: len(bed.origin.requests) > 60)
+        b.wait_until("the load", lambda: len(bed.origin.requests) > 60, 90)
         for _ in range(3):
             _fill(small / "ballast")
             b.wait_until("traffic to stop", lambda: _stalled(bed))
@@ -311,6 +314,228 @@ def a_torn_last_line_is_cut_off_and_told(bed):
     second.log_path = log
     b.check(second.record("log_fault")["count"] == 20, "and says what was lost", second.records("log_fault"))
     second.verify()
+
+
+# ---- kept for months: files, checkpoints, successors ----
+
+
+def _recorder(run):
+    """The recorder's process number."""
+    children = subprocess.run(["pgrep", "-x", "exeat-recorder", "-P", str(run.process.pid)], capture_output=True,
+                              text=True, check=False).stdout.split()
+    return int(children[0]) if len(children) == 1 else None
+
+
+def _query(log, *args):
+    done = _log("query", *args, log)
+    b.check(done.returncode == 0, "the query", args, done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _aside(log):
+    found = glob.glob(glob.escape(log) + ".????????T??????Z-*")
+    return sorted(found, key=lambda name: int(name.rpartition("-")[2]))
+
+
+def a_log_is_put_aside_file_by_file_and_stays_one_log(bed):
+    _origin(bed)
+    run = bed.start(REQUESTS, POLICY, stdin=subprocess.PIPE,
+                    settings=bed.settings(extra="log:\n  rotate: {size: 4KiB, keep: 1000}\n"))
+    _ask(run, "/ok/first")
+    follower = subprocess.Popen([b.EXEAT, "log", "tail", "-f", "--json", "-n", "1000", run.log_path],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = []
+    threading.Thread(target=lambda: seen.extend(map(json.loads, follower.stdout)), daemon=True).start()
+    b.wait_until("the first lines", lambda: seen)
+    begun = seen[0]["seq"]
+    for i in range(80):
+        answer = _ask(run, f"/ok/{i}")
+        b.check(answer.startswith("200"), "each request is answered", i, answer)
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    b.check(run.status == 0, "the run ends well", run.status, run.err)
+    files = _aside(run.log_path)
+    b.check(len(files) >= 5, "several files", files)
+    b.check(all(os.stat(f).st_mode & 0o777 == 0o400 for f in files), "that nobody writes any more")
+    done = _log("verify", run.log_path)
+    b.check(done.returncode == 0 and f"in {len(files) + 1} files" in done.stdout and "right signature" in done.stdout,
+            "one chain, signed", done.stdout, done.stderr)
+    ends = [r["path"] for r in _query(run.log_path, "--kind", "request") if r.get("phase") == "end"]
+    b.check(sorted(ends) == sorted(["/ok/first"] + [f"/ok/{i}" for i in range(80)]), "each request once", len(ends))
+    for before, after in zip(files, files[1:] + [run.log_path]):
+        first = json.loads(open(after, encoding="utf-8").readline())
+        b.check(first["kind"] == "continued" and first["file"] == os.path.basename(before), "names the one before", first)
+    b.wait_until("the follower to come to the end", lambda: any(r["kind"] == "stop" for r in seen), 5)
+    follower.terminate()
+    follower.wait(10)
+    b.check([r["seq"] for r in seen] == list(range(begun, begun + len(seen))), "each line once, over all files", len(seen))
+    victim = files[len(files) // 2]
+    lines = pathlib.Path(victim).read_bytes().splitlines(keepends=True)
+    pathlib.Path(victim).write_bytes(b"".join(lines[:1] + [lines[1].replace(b"api.test", b"apy.test")] + lines[2:]))
+    done = _log("verify", run.log_path)
+    b.check(done.returncode == 1 and f"{victim}:3: this line is wrong" in done.stderr, "the first wrong line", done.stderr)
+    os.unlink(victim)
+    done = _log("verify", run.log_path)
+    b.check(done.returncode == 1 and "removed" in done.stderr, "a file that is gone", done.stderr)
+
+
+def only_so_many_files_are_kept(bed):
+    _origin(bed)
+    run = bed.run("for i in $(seq 60); do curl -sS -o /dev/null https://api.test/ok/$i; done", POLICY,
+                  settings=bed.settings(extra="log:\n  rotate: {size: 4KiB, keep: 2}\n"))
+    b.check(run.status == 0 and len(_aside(run.log_path)) == 2, "two, and the last", run.err, _aside(run.log_path))
+    done = _log("verify", run.log_path)
+    b.check(done.returncode == 0 and "the files before it are not here" in done.stdout, "said", done.stdout, done.stderr)
+
+
+def a_file_that_is_old_is_put_aside(bed):
+    _origin(bed)
+    run = bed.start(REQUESTS, POLICY, stdin=subprocess.PIPE,
+                    settings=bed.settings(extra="log:\n  rotate: {age: 1s}\n"))
+    _ask(run, "/ok/1")
+    b.wait_until("a second file", lambda: _ask(run, "/ok/2").startswith("200") and _aside(run.log_path))
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    first = json.loads(open(_aside(run.log_path)[0], encoding="utf-8").readline())
+    b.check(first["seq"] == 1 and first["kind"] == "start", "the old one is the first", first)
+    run.verify()
+
+
+def two_runs_into_one_log_rotate_it_together(bed):
+    _origin(bed)
+    log = bed.path("rotated-shared.jsonl")
+    command = "for i in $(seq 40); do curl -sS -o /dev/null https://api.test/ok/$i; done"
+    settings = bed.settings(extra="log:\n  rotate: {size: 4KiB, keep: 1000}\n")
+    runs = [bed.start(command, POLICY, settings=settings, options=["--log", log, "--name", f"box{i}"])
+            for i in range(2)]
+    for run in runs:
+        run.wait()
+        b.check(run.status == 0, "both run", run.status, run.err)
+    done = _log("verify", log)
+    b.check(done.returncode == 0 and len(_aside(log)) > 4, "one chain", done.stdout, done.stderr)
+    for i in range(2):
+        ends = [r["path"] for r in _query(log, "--sandbox", f"box{i}", "--kind", "request") if r["phase"] == "end"]
+        b.check(sorted(ends) == sorted(f"/ok/{n}" for n in range(1, 41)), "every request of each once", len(ends))
+
+
+def a_recorder_that_is_killed_loses_no_record_and_writes_none_twice(bed):
+    _origin(bed)
+    run = bed.start(REQUESTS, POLICY, stdin=subprocess.PIPE)
+    n = 0
+    for _ in range(3):
+        for _ in range(8):
+            b.check(_ask(run, f"/ok/{n}").startswith("200"), "answered", n)
+            n += 1
+        old = b.wait_until("the recorder", lambda: _recorder(run))
+        os.kill(old, signal.SIGKILL)
+        for _ in range(8):
+            b.check(_ask(run, f"/ok/{n}").startswith("200"), "traffic does not wait for its successor", n)
+            n += 1
+        b.wait_until("its successor", lambda: _recorder(run) not in (None, old))
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    ends = [r["path"] for r in run.records("request", phase="end")]
+    b.check(sorted(ends) == sorted(f"/ok/{i}" for i in range(n)), "each request once", len(ends), n)
+    b.check(len(run.records("worker_lost", role="recorder")) == 3, "and the deaths", run.records("worker_lost"))
+    run.verify()
+
+
+def a_request_waits_for_the_disk_where_that_is_wanted(bed):
+    _origin(bed)
+    for durability, waits in (("written", False), ("synced", True)):
+        run = bed.start(REQUESTS, POLICY, stdin=subprocess.PIPE,
+                        settings=bed.settings(extra=f"log: {{durability: {durability}}}\n"))
+        b.check(_ask(run, "/ok/before").startswith("200"), "it runs")
+        pid = b.wait_until("the recorder", lambda: _recorder(run))
+        slow = subprocess.Popen(["strace", "-qq", "-p", str(pid), "-e", "trace=fdatasync", "-e",
+                                 "inject=fdatasync:delay_enter=700000", "-o", bed.path("strace.out")])
+        b.wait_until("strace", lambda: "TracerPid:\t0\n" not in pathlib.Path(f"/proc/{pid}/status").read_text())
+        bed.origin.requests.clear()
+        start = time.monotonic()
+        answer = _ask(run, "/ok/slow")
+        took = time.monotonic() - start
+        slow.send_signal(signal.SIGINT)
+        slow.wait(30)
+        calls = pathlib.Path(bed.path("strace.out")).read_text(encoding="utf-8")
+        b.check(answer.startswith("200") and ("fdatasync" in calls) == waits and (took >= 0.7 or not waits),
+                "the disk is waited for, or not asked at all", durability, took, calls)
+        run.process.stdin.close()
+        run.process.stdin = None
+        run.wait()
+        b.check(run.status == 0, "it ends well", run.err)
+        run.verify()
+
+
+def a_policy_is_shown_by_the_digest_that_records_name(bed):
+    _origin(bed)
+    run = bed.run("curl -sS -o /dev/null https://api.test/ok/x", POLICY)
+    digest = run.records("request")[0]["policy"]
+    for what in (digest, digest[:8]):
+        done = subprocess.run([b.EXEAT, "policy", "show", what, "--log", run.log_path], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL)
+        b.check(done.returncode == 0 and done.stdout == POLICY, "as it was", done.stdout, done.stderr)
+    for what, status in (("0" * 64, 1), ("../../etc/passwd", 1), ("", 1)):
+        done = subprocess.run([b.EXEAT, "policy", "show", what, "--log", run.log_path], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL)
+        b.check(done.returncode == status and not done.stdout and done.stderr, "none", what, done.stderr)
+
+
+def the_log_is_asked_and_summed_up(bed):
+    _origin(bed)
+    run = bed.run("for i in 1 2 3; do curl -sS -o /dev/null https://api.test/ok/$i; curl -sS -o /dev/null "
+                  "https://api.test/no/$i; done; getent hosts evil.test", POLICY)
+    log = run.log_path
+    b.check(len(_query(log, "--kind", "request", "--verdict", "allow", "--host", "api.test")) == 3, "allowed")
+    b.check({r["verdict"] for r in _query(log, "--host", "*.test", "--kind", "dns")} == {"allow", "deny"}, "names")
+    b.check(all(r["rule"] == "api" for r in _query(log, "--rule", "api")) and _query(log, "--rule", "api"), "by rule")
+    b.check(not _query(log, "--sandbox", "nobody") and not _query(log, "--credential", "none"), "nothing fits")
+    middle = run.records("request")[2]
+    since = _query(log, "--since", middle["time"])
+    b.check(since[0]["time"] >= middle["time"] and middle["seq"] in [r["seq"] for r in since], "since", since[:1])
+    b.check(middle["seq"] not in [r["seq"] for r in _query(log, "--until", middle["time"])], "until")
+    b.check(_query(log, "--since", "1h") == run.records() and not _query(log, "--since", "0s"), "relative")
+    text = _log("query", "--format", "text", "--kind", "request", log).stdout
+    b.check("GET https://api.test/ok/1" in text and "{" not in text, "for people", text)
+    done = _log("summary", "--json", log)
+    summary = json.loads(done.stdout)
+    host = next(h for h in summary["hosts"] if h["name"] == "api.test")
+    b.check(host["requests"] == 3 and host["refused"] == 3 and host["bytes_down"] > 0, "counted", host)
+    b.check("api.test" in _log("summary", log).stdout, "for people")
+    for args in (["query", "--since", "yesterday"], ["query", "--nonsense"], ["query", "--format", "xml"],
+                 ["summary", "--top", "0"], ["query", "--host", ""]):
+        b.check(_log(*args, log).returncode == 64, "a wrong command line", args)
+    b.check(_log("query", "/no/such").returncode == 1, "no such file")
+    for what in ("query", "summary"):
+        done = _log(what, "--help")
+        b.check(done.returncode == 0 and "--since" in done.stdout and not done.stderr, "help", done.stdout)
+
+
+def what_was_kept_elsewhere_finds_a_log_that_was_cut_or_written_anew(bed):
+    _origin(bed)
+    run = bed.run("curl -sS -o /dev/null https://api.test/ok/x", POLICY)
+    kept = bed.write("kept.jsonl", "".join(json.dumps(r, separators=(",", ":")) + "\n"
+                                           for r in _query(run.log_path, "--kind", "checkpoint")))
+    b.check(_log("verify", "--checkpoint", kept, run.log_path).returncode == 0, "whole")
+    lines = pathlib.Path(run.log_path).read_bytes().splitlines(keepends=True)
+    cut = bed.write("cut.jsonl", b"".join(lines[:-1]).decode(), 0o600)
+    done = _log("verify", "--key", run.log_path + ".pub", "--checkpoint", kept, cut)
+    b.check(done.returncode == 1 and "cut off" in done.stderr, "cut", done.stderr)
+    prev, anew = "0" * 64, b""
+    for line in lines:      # by who has everything but the key
+        record = json.loads(line.replace(b"api.test", b"apy.test")) | {"prev": prev}
+        text = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+        prev, anew = hashlib.sha256(text).hexdigest(), anew + text + b"\n"
+    changed = bed.write("anew.jsonl", anew.decode(), 0o600)
+    b.check(_log("verify", changed).returncode == 0, "a chain alone cannot tell")
+    for args in (["--key", run.log_path + ".pub"], ["--checkpoint", kept]):
+        done = _log("verify", *args, changed)
+        b.check(done.returncode == 1 and "written anew" in done.stderr, "a signature can", args, done.stderr)
+    other = bed.run("true", POLICY)
+    done = _log("verify", "--key", other.log_path + ".pub", run.log_path)
+    b.check(done.returncode == 1 and "not given" in done.stderr, "another's key", done.stderr)
 
 
 b.main(b.cases(globals()))

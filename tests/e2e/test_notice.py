@@ -51,6 +51,13 @@ def the_first_page_says_where_one_is_and_needs_no_rule(bed):
     run.verify()
 
 
+def the_operators_words_stand_on_it(bed):
+    settings = bed.settings(SECRETS, extra="notice:\n  contact: Ask in \"#sandboxes\", please.\n")
+    _origins(bed)
+    run = bed.run(f"curl -sS {URL}/", POLICY, settings=settings)
+    b.check('Ask in "#sandboxes", please.' in run.out, "whom to ask", run.out, run.err)
+
+
 def the_gateways_address_serves_it_and_only_port_80_of_it(bed):
     run = _run(bed, "set -- $(cat /etc/resolv.conf); shift; curl -sS -o /dev/null -w '%{http_code} ' http://$1/policy;"
                f"curl -sS -o /dev/null -w '%{{remote_ip}} ' {URL}/; echo $1; curl -sS https://exeat.internal/; echo $?")

@@ -24,7 +24,7 @@ ELSEWHERE = {
 }
 # Let a test see that a limit holds or that nothing is left behind.
 FOR_TESTS = {
-    "broker_sandboxes", "channel_queued", "connections_count", "dialer_sandboxes", "log_last_seq",
+    "broker_sandboxes", "channel_queued", "connections_count", "control_clients", "dialer_sandboxes", "log_last_seq",
     "resolver_cache_count", "tickets_count", "wire_gateway_netns",
 }
 

@@ -30,12 +30,34 @@ static void on_supervisor(void *arg, uint16_t type, const void *msg, int *fds, s
 		assert_int_equal(channel_send(supervisor, MSG_ACCESS_TAKEN, &taken, NULL, 0), OK);
 }
 
+static void on_answer(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds)
+{
+	(void)arg;
+	assert_true(asks_answer(&r.w, type, msg, fds, n_fds));
+}
+
+static void open_supervisor(void)
+{
+	struct channel_peer mine = { .self = ROLE_WORKER, .other = ROLE_SUPERVISOR, .table = exeat_messages,
+				     .on_message = on_answer };
+	struct channel_peer theirs = { .self = ROLE_SUPERVISOR, .other = ROLE_WORKER, .table = exeat_messages,
+				       .on_message = on_supervisor };
+	int fds[2];
+
+	assert_int_equal(channel_pair(fds), OK);
+	r.w.supervisor = channel_new(r.base, fds[0], &mine);
+	supervisor = channel_new(r.base, fds[1], &theirs);
+	assert_true(r.w.supervisor && supervisor);
+	channel_set_phase(r.w.supervisor, PHASE_RUN);
+	channel_set_phase(supervisor, PHASE_RUN);
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	rig_open(&r);
 	r.w.gateway = GATEWAY;
-	r.w.supervisor = open_pair(&r, ROLE_SUPERVISOR, &supervisor, on_supervisor);
+	open_supervisor();
 	r.w.refusals = refusal_list_new();
 	r.w.notice = notice_new(&r.w, STR("Ask in #sandboxes."));
 	assert_non_null(r.w.notice);
