@@ -382,6 +382,18 @@ static void set_interest(struct event *e, bool *is, bool on)
 	*is = on;
 }
 
+/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by no other
+ * event at the same time (libevent wants a descriptor's events of one kind). Few streams come to it:
+ * the event is made then. Where it cannot be, a reset is felt when something is sent. */
+static void listen_for_reset(struct stream *s)
+{
+	if (!s->gone)
+		s->gone = event_new(event_get_base(s->readable), s->fd,
+				    EV_READ | EV_ET | EV_PERSIST, on_gone, s);
+	if (s->gone)
+		event_add(s->gone, NULL);
+}
+
 void stream_settle(struct stream *s)
 {
 	bool dead, reads, writes, listens, tell = false;
@@ -399,15 +411,13 @@ void stream_settle(struct stream *s)
 	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
 	writes = s->handshaking ? s->need == EV_WRITE
 				: (stream_queued(s) > 0 && !s->held) || s->write_to_read;
-	/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by
-	 * nothing else at the same time (libevent wants a descriptor's events of one kind). */
 	listens = s->watched && !dead && !s->handshaking && s->ended && !writes;
-	if (!listens)
+	if (s->gone && !listens)
 		event_del(s->gone);
 	set_interest(s->readable, &s->reads, !dead && reads);
 	set_interest(s->writable, &s->writes, !dead && writes);
 	if (listens)
-		event_add(s->gone, NULL);
+		listen_for_reset(s);
 	if (!dead && !s->handshaking && reads && s->ssl && s->left && SSL_has_pending(s->ssl))
 		event_active(s->readable, EV_READ, 0);
 	if (s->full && stream_queued(s) <= STREAM_LOW) {
@@ -555,8 +565,7 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	s->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_event, s);
 	s->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_event, s);
-	s->gone = event_new(base, fd, EV_READ | EV_ET | EV_PERSIST, on_gone, s);
-	if (!s->readable || !s->writable || !s->gone) {
+	if (!s->readable || !s->writable) {
 		stream_free(s);
 		return NULL;
 	}

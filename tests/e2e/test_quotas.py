@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 import bed as b
 
@@ -35,7 +36,7 @@ def a_dial_beyond_the_limit_is_refused_at_once_with_its_reason(bed):
     _origin(bed)
     for n in range(3):
         bed.dns.zone[f"n{n}.far.test"] = [SILENT]
-    run = bed.run("for n in 0 1; do curl -sS -m 8 -o /dev/null https://n$n.far.test/ 2>/dev/null & done\n"
+    run = bed.run("for n in 0 1; do curl -sS -m 100 -o /dev/null https://n$n.far.test/ 2>/dev/null & done\n"
                   "until [ $(cat /proc/net/tcp | grep -c ' 01 ') -ge 2 ]; do :; done; sleep 1\n"
                   "curl -sS -m 5 -w '%{http_code} %{time_total}' -o body https://n2.far.test/; echo; cat body; kill %1 %2; wait",
                   POLICY, settings=_settings(bed, "dials: 2"), options=["--workspace", _folder(bed)])
@@ -67,6 +68,23 @@ def refused_packets_beyond_the_log_are_counted(bed):
     b.check(told > 0, "some are told", run.records("connect"))
     b.check(stop.get("suppressed", 0) > 0, "the others are counted", stop)
     b.check(told + stop["suppressed"] <= sent, "and no more than there were", told, stop)
+
+
+def records_beyond_the_rate_wait_and_none_is_lost(bed):
+    _origin(bed)
+    requests = 300
+    urls = " ".join(f"https://near.test/{n}" for n in range(requests))
+    run = bed.start(f"curl -sS {urls} >/dev/null; echo done; read go",
+                    POLICY, settings=_settings(bed, "log_bytes: 16KiB"), stdin=subprocess.PIPE)
+    said = run.process.stdout.readline()
+    b.check(said == b"done\n", "all requests are answered", said)
+    written = len(run.records("request"))
+    b.check(written < requests, "their records are written at their rate", written)
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    b.check(len({r["path"] for r in run.records("request")}) == requests, "all of them, in the end", len(run.records("request")), run.err)
+    run.verify()
 
 
 def _folder(bed):
@@ -130,6 +148,36 @@ def a_boxs_own_memory_and_processes_are_limited(bed):
         b.check("314572800" not in run.out, "it does not get more", run.out, run.err)
     if "processes " in limits:
         b.check("processes 40" in limits, "on record", limits)
+
+
+def an_appliance_holds_so_many_sandboxes_and_no_more(bed):
+    os.chmod(bed.dir, 0o711)
+    for name in ("run", "policies"):
+        os.mkdir(bed.path(name))
+    bed.write("policies/near.yaml", "exeat: 1\nprecedence: deny-over-allow\nallow:\n  - {id: near, hosts: [near.test]}\n")
+    path = bed.path("run/control.sock")
+    settings = bed.settings(extra=f"log: {{path: {bed.path('serve.jsonl')}}}\ncontrol: {{socket: {path}}}\n"
+                                  f"policies: {{directory: {bed.path('policies')}}}\nlimits: {{sandboxes: 2}}\n")
+    with open(bed.path("serve.err"), "wb") as err:
+        serve = subprocess.Popen([b.EXEAT, "serve", "--settings", settings], stdin=subprocess.DEVNULL, stdout=err, stderr=err)
+
+    def command(*args):
+        return subprocess.run([b.EXEAT, "sandbox", args[0], "--socket", path, *args[1:]], capture_output=True,
+                              text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    def start(name):
+        return command("start", name, "--policy", "near", "--", "sleep", "1000")
+
+    try:
+        b.wait_until("the appliance", lambda: command("list").returncode == 0)
+        for name in ("one", "two"):
+            b.check(start(name).returncode == 0, f"{name} starts")
+        third = start("three")
+        b.check(third.returncode == 1 and "limits.sandboxes allows 2" in third.stderr + third.stdout, "the third does not", third)
+        b.check(command("stop", "one").returncode == 0 and start("three").returncode == 0, "it does once one has ended")
+    finally:
+        serve.terminate()
+        b.check(serve.wait(60) == 0, "it ends in order", open(bed.path("serve.err")).read())
 
 
 b.main(b.cases(globals()))
