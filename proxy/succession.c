@@ -61,6 +61,7 @@ static void replace(struct part *p)
 {
 	struct appliance *a = p->a;
 
+	policies_lost(p);
 	if (a->closing) {
 		tell_lost(p, "all is being ended");
 	} else if (!a->confined) {

@@ -80,6 +80,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	parts_tick(a);
+	policies_step(a);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		sandbox_tick(s, now);
 	if (a->on_tick)
@@ -346,6 +347,7 @@ bool appliance_close(struct appliance *a, const char *how)
 		ok = drain(a) && ok;
 		end_all(a);
 	}
+	policies_abandon(a);
 	release(a);
 	return ok;
 }
