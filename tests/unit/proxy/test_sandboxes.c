@@ -28,7 +28,7 @@ static int setup(void **state)
 	why_ended[0] = '\0';
 	memset(&launcher, 0, sizeof(launcher));
 	memset(&nursery, 0, sizeof(nursery));
-	settings = (struct settings){ .max_leases = 10 };
+	settings = (struct settings){ .max_leases = 10, .max_sandboxes = 10 };
 	assert_true(addr_range_parse(STR("100.64.0.0/28"), &settings.link_pool));	/* 0 to 3 */
 	rig.settings = &settings;
 	rig.on_sandbox_end = on_end;
