@@ -155,6 +155,35 @@ def a_worker_that_dies_costs_the_other_sandbox_nothing(bed):
         _close(bed, a, [("worker", _signal_told(sig))] * 2)
 
 
+def all_roles_dead_at_once_are_replaced(bed):
+    a = _start(bed)
+    for _ in range(2):
+        before = {role: set(a.ready(role)) for role in SHARED}
+        workers = {name: a.worker(name) for name in ("one", "two")}
+        a.process.send_signal(signal.SIGSTOP)   # so that it hears of all at once
+        for role in SHARED:
+            os.kill(sorted(before[role])[0], signal.SIGKILL)
+        for pid in workers.values():
+            os.kill(pid, signal.SIGKILL)
+        a.process.send_signal(signal.SIGCONT)
+        began = time.monotonic()
+        times = {role: _successor(a, role, before[role], began) for role in SHARED}
+        for name, pid in workers.items():
+            b.wait_until(f"another worker of {name}", lambda n=name, p=pid: a.worker(n) not in (None, p))
+            a.goes_on(name, 2)
+        times["until both answer"] = time.monotonic() - began
+        _tell_times("all replaced", times)
+    for name in ("one", "two"):
+        a.goes_on(name)
+        a.stop_box(name, "--kill")
+    a.end()
+    b.check(not a.left_behind(), "nothing is left", a.left_behind())
+    a.verify()
+    _each_is_on_record_once(bed, a)
+    told = sorted(r["role"] for r in a.records("worker_lost"))
+    b.check(told == sorted([*SHARED, "worker", "worker"] * 2), "each death is on record", told, a.err)
+
+
 def _layout(pid):
     """Where a program's first page lies."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
