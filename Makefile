@@ -24,8 +24,9 @@ COMPILE     = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fstack-protector-strong 
 LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
-CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c
-YAML := conf/arena.c conf/sort.c conf/diag.c conf/yaml.c conf/schema.c
+CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c \
+                      conf/sort.c
+YAML := conf/arena.c conf/diag.c conf/yaml.c conf/schema.c
 SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
                       proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
@@ -78,7 +79,7 @@ SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
                       proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
-                      proxy/recorder.c proxy/journal.c
+                      proxy/recorder.c proxy/allowance.c proxy/journal.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 

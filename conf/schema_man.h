@@ -6,7 +6,7 @@
  * Ownership   arguments are borrowed for the call.
  * Blocking    never.
  * Failure     sticky in the buffer (buf.failed).
- * Tests       tests/unit/conf/test_schema_man.c, tests/settings
+ * Tests       tests/unit/conf/test_schema_man.c, tests/install/run.sh
  */
 #ifndef CONF_SCHEMA_MAN_H
 #define CONF_SCHEMA_MAN_H

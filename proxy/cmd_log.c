@@ -96,13 +96,15 @@ static int tell_whole(const char *path, const struct log_question *q, const stru
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
-static int tell(const char *path, enum err e, const struct log_question *q, const struct log_verdict *v)
+static int tell(const char *path, enum err e, const struct log_question *q,
+		const struct log_verdict *v)
 {
 	if (!e)
 		return tell_whole(path, q, v);
 	if (e == ERR_SYNTAX)
 		fprintf(stderr, "%s: %s:%" PRIu64 ": this line is wrong: %s; %" PRIu64 " before it are right\n",
-			verify_name, log_files_name(q->files), log_files_line(q->files), v->why, v->lines);
+			verify_name, log_files_name(q->files), log_files_line(q->files), v->why,
+			v->lines);
 	else if (e == ERR_NOTFOUND)
 		fprintf(stderr, "%s: %s: %s (%" PRIu64 " lines, the last one has hash %s)\n", verify_name, path,
 			v->why, v->lines, v->last_hash);

@@ -227,8 +227,8 @@ static int read_log(struct reading *r, const char *name, int argc, char **argv)
 }
 
 /* Negative: go on; else the command ends here with that. */
-static int parse(struct reading *r, char *name, const struct option *options, const char *help, int argc,
-		 char **argv)
+static int parse(struct reading *r, char *name, const struct option *options, const char *help,
+		 int argc, char **argv)
 {
 	int c, wrong;
 

@@ -2,7 +2,8 @@
  *
  * Ownership   borrows argv: argv[0] is "show".
  * Blocking    reads files.
- * Failure     the exit code: 0, 1 (no such policy was kept; one line on stderr says why), 64 (usage).
+ * Failure     the exit code: 0, 1 (no such policy was kept; one line on stderr says why), 64
+ *             (usage).
  * Tests       tests/unit/proxy/test_policy_store.c, tests/e2e/test_log.py
  */
 #ifndef PROXY_CMD_POLICY_SHOW_H

@@ -154,8 +154,9 @@ static void keep_policy(const struct run_spec *spec, int source, const struct st
 	struct stat now;
 	enum err e = ERR_AGAIN;
 
-	if (stat(spec->policy_file, &now) == 0 && now.st_ino == before->st_ino && now.st_dev == before->st_dev &&
-	    now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+	if (stat(spec->policy_file, &now) == 0 && now.st_ino == before->st_ino &&
+	    now.st_dev == before->st_dev && now.st_size == before->st_size &&
+	    now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
 	    now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
 		e = policy_map(&spec->policy, 1, &p);
 	if (!e)
@@ -174,7 +175,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
-	int status = RUN_FAILED, source = open(o->policy, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int source = open(o->policy, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int status = RUN_FAILED;
 	struct buf rejected;
 	struct stat before = { 0 };
 

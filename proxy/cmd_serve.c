@@ -117,7 +117,7 @@ int cmd_serve(int argc, char **argv)
 		return EXIT_FAILURE;
 	if (!file && access(SETTINGS_FILE, F_OK) == 0)
 		file = SETTINGS_FILE;
-	settings = settings_load(file ? file : "");
+	settings = settings_load_here(file ? file : "");
 	if (!settings)
 		return EXIT_FAILURE;
 	status = serve(settings);

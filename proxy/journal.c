@@ -7,25 +7,26 @@
  * A request's begin is held: in memory to be matched with its end, and in its ring (the tail does
  * not pass it), so that a successor of this process reads it again. It becomes a line of its own
  * when its end is over RECORD_BEGIN_HOLD_MS away, when its ring is over half full, when all is
- * wanted, and at once when its slot of the table is taken. What a batch does to the table holds only
- * once the batch is written: lines of held begins are marked, and the mark is taken back when it
- * fails. A begin whose end was seen is dropped at once: a rewind gives the end again, and the end
- * says all that the begin did. The held begins of a ring are in a list, the oldest first: the order
- * of their positions and of when they are due is the same.
+ * wanted, and at once when its slot of the table is taken. What a batch does to the table holds
+ * only once the batch is written: lines of held begins are marked, and the mark is taken back
+ * when it fails. A begin whose end was seen is dropped at once: a rewind gives the end again,
+ * and the end says all that the begin did. The held begins of a ring are in a list, the oldest
+ * first: the order of their positions and of when they are due is the same.
  *
  * No record becomes two lines, whenever this process dies. Before a batch is written, each record's
  * place in its ring is stamped with the beginning of its line's hash. A successor gets the rings as
- * they were left, and for a record that has a stamp and was there before it, looks whether a line of
- * that hash is in the file: then it is written already. The lines are looked at once, when the first
- * such record comes, and forgotten when no ring has any left. Before a file is ended nothing is held,
- * so that no tail is behind its lines.
+ * they were left, and for a record that has a stamp and was there before it, looks whether a
+ * line of that hash is in the file: then it is written already. The lines are looked at once,
+ * when the first such record comes, and forgotten when no ring has any left. Before a file is
+ * ended nothing is held, so that no tail is behind its lines.
  *
  * Checkpoints count the lines that this process has written. A checkpoint and the line that ends a
  * file fit into every batch, also a full one.
  *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
- * good, which stops its traffic, and a line of kind log_fault says why. A writer could put stamps of
- * other lines on records that it left for a successor: those, its own, would be missing.
+ * good, which stops its traffic, and a line of kind log_fault says why. A writer could put
+ * stamps of other lines on records that it left for a successor: those, its own, would be
+ * missing.
  */
 #include "proxy/journal.h"
 
@@ -37,6 +38,8 @@
 #include <time.h>
 
 #include "conf/json.h"
+#include "conf/sort.h"
+#include "proxy/allowance.h"
 #include "proxy/clock.h"
 
 #define TURN_RECORDS 64
@@ -61,6 +64,8 @@ struct source {
 	char sandbox[STAMP_MAX], policy[STAMP_MAX], policy_before[STAMP_MAX];
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
+	struct allowance allowance;
+	bool over;		/* its allowance is used up: the rest waits */
 	bool ending, empty;	/* its writer is gone; the last batch found nothing more in it */
 	struct held **table;	/* by exchange; NULL until one is held */
 	TAILQ_HEAD(held_list, held) held;
@@ -75,6 +80,7 @@ struct journal {
 	bool refusing, lingers;
 	uint64_t torn;		/* bytes cut off, not told yet */
 	char note[NOTE_MAX];
+	bool sync_failed;
 	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
 	bool has_written;
 	uint64_t since_checkpoint, checkpoint_due;
@@ -89,7 +95,8 @@ struct journal {
 
 /* ---- life ---- */
 
-enum err journal_new(struct log_file *log, const struct journal_config *config, struct journal **out)
+enum err journal_new(struct log_file *log, const struct journal_config *config,
+		     struct journal **out)
 {
 	struct journal *j = calloc(1, sizeof(*j));
 
@@ -163,6 +170,7 @@ enum err journal_add(struct journal *j, const struct ring_fds *fds,
 	s->ring = ring;
 	s->role = writer->role;
 	TAILQ_INIT(&s->held);
+	allowance_init(&s->allowance, writer->sandbox.n ? j->config.sandbox_bytes : 0, 0);
 	snprintf(s->sandbox, sizeof(s->sandbox), "%.*s", STR_ARG(writer->sandbox));
 	snprintf(s->policy, sizeof(s->policy), "%.*s", STR_ARG(writer->policy));
 	ring_set_refusing(ring, j->refusing);
@@ -234,7 +242,8 @@ static enum err put_checkpoint(struct journal *j)
 {
 	struct log_place place = log_next_place(j->log);
 	struct checkpoint c = { .id = log_signer_id(j->config.signer) };
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_checkpoint),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_checkpoint),
 				 .fields = checkpoint_fields, .arg = &c, .ends_file = true };
 	enum err e = log_sign(j->config.signer, place.seq, place.prev, c.signature);
 
@@ -295,7 +304,7 @@ static void record_fields(void *arg, struct json *json)
 }
 
 /* @position: where the record stands in its ring. */
-static enum err put_record(struct journal *j, const struct source *s, struct str bytes,
+static enum err put_record(struct journal *j, struct source *s, struct str bytes,
 			   uint64_t position)
 {
 	struct record_head head;
@@ -311,6 +320,7 @@ static enum err put_record(struct journal *j, const struct source *s, struct str
 	e = put_line(j, &line);
 	if (e)
 		return e;
+	allowance_take(&s->allowance, bytes.n);
 	ring_set_stamp(s->ring, position, log_stamp(j->log));
 	return sign_if_many(j);
 }
@@ -334,7 +344,8 @@ static void fault_fields(void *arg, struct json *json)
 
 static enum err put_fault(struct journal *j, struct fault *f)
 {
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_log_fault),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_log_fault),
 				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE,
 				 .fields = fault_fields, .arg = f };
 
@@ -366,7 +377,7 @@ static enum err is_written(struct journal *j, const struct source *s, bool *yes)
 		if (e)
 			return e;
 		if (j->recalled.n)
-			qsort(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp), by_value);
+			sort_items(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp), by_value);
 		j->recalls = true;
 	}
 	*yes = j->recalled.n && bsearch(&stamp, j->recalled.p, j->recalled.n / sizeof(stamp),
@@ -424,7 +435,8 @@ static bool is_hurried(const struct source *s, enum journal_want want)
 	return want >= JOURNAL_ALL || s->ending || s->fault || ring_pressed(s->ring);
 }
 
-static enum err put_due(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
+static enum err put_due(struct journal *j, struct source *s, uint64_t now_ms,
+			enum journal_want want)
 {
 	bool everything = is_hurried(s, want);
 	struct held *h;
@@ -463,6 +475,9 @@ uint64_t journal_due(const struct journal *j)
 
 		if (h && h->due < due)
 			due = h->due;
+		if (j->sources[i] && j->sources[i]->over &&
+		    allowance_due(&j->sources[i]->allowance) < due)
+			due = allowance_due(&j->sources[i]->allowance);
 	}
 	return due;
 }
@@ -479,7 +494,8 @@ static void stop_reading(struct source *s, const char *why)
 }
 
 /* OK, ERR_AGAIN when the source has nothing more, else the batch has failed. */
-static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
+static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms,
+			 enum journal_want want)
 {
 	struct record_head head;
 	struct str bytes;
@@ -508,13 +524,15 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms, e
 	return put_record(j, s, bytes, ring_position(s->ring));
 }
 
-static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms, enum journal_want want)
+static enum err take_turn(struct journal *j, struct source *s, uint64_t now_ms,
+			  enum journal_want want)
 {
 	for (unsigned i = 0; i < TURN_RECORDS; i++) {
 		enum err e;
 
 		s->empty = false;
-		if (log_batch_full(j->log))
+		s->over = want < JOURNAL_ALL && !s->ending && !allowance_has(&s->allowance, now_ms);
+		if (s->over || log_batch_full(j->log))
 			return OK;
 		e = take_one(j, s, now_ms, want);
 		s->empty = e == ERR_AGAIN;
@@ -536,7 +554,7 @@ static enum err take_records(struct journal *j, uint64_t now_ms, enum journal_wa
 
 			if (e)
 				return e;
-			busy |= s && !s->empty;
+			busy |= s && !s->empty && !s->over;
 		}
 		if (log_batch_full(j->log)) {
 			*more = busy;
@@ -588,7 +606,8 @@ static bool wants_checkpoint(const struct journal *j, uint64_t now_ms, enum jour
 
 static enum err put_last(struct journal *j, uint64_t now_ms, enum journal_want want)
 {
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_rotated),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_rotated),
 				 .ends_file = true };
 	enum err e = OK;
 
@@ -670,8 +689,8 @@ static void batch_is_written(struct journal *j, uint64_t now_ms)
 		j->first = (j->first + 1) % j->n;
 }
 
-/* What it wrote before its fault comes again, and then the fault; begins, too, but for those that an
- * earlier batch has left behind. */
+/* What it wrote before its fault comes again, and then the fault; begins, too, but for those
+ * that an earlier batch has left behind. */
 static void source_has_failed(struct source *s)
 {
 	struct held *h = TAILQ_FIRST(&s->held);
@@ -706,13 +725,15 @@ static enum err bring_to_disk(struct journal *j)
 	if (log_sync(j->log) != OK) {
 		int code = errno;
 
-		journal_note(j, "the disk did not take what was written: lines before this one may be lost "
-				"when the machine stops");
+		if (!j->sync_failed)	/* once, not at each try */
+			journal_note(j, "the disk did not take what was written: lines before this one may be "
+					"lost when the machine stops");
+		j->sync_failed = true;
 		journal_refuse(j);
 		errno = code;
 		return ERR_SYSTEM;
 	}
-	j->unsynced = false;
+	j->unsynced = j->sync_failed = false;
 	for (size_t i = 0; i < j->n; i++)
 		if (j->sources[i])
 			ring_set_synced(j->sources[i]->ring);

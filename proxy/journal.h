@@ -3,14 +3,17 @@
  * Reads all rings in turn, checks the records, stamps who wrote them, holds begins of requests
  * (record.h), signs checkpoints and writes batches. Knows no event loop: the recorder says when.
  *
- * Ownership   journal_new() borrows the log file and the signer; journal_add() takes the descriptors
- *             over, also when it fails. journal_free() releases the rings, not the file.
+ * Ownership   journal_new() borrows the log file and the signer; journal_add() takes the
+ *             descriptors over, also when it fails. journal_free() releases the rings, not the
+ *             file.
  * Blocking    as proxy/log_write.h.
- * Failure     journal_batch(): ERR_AGAIN while another writer holds the file's lock; ERR_CLOSED: the
- *             file's successor is to be had; anything else: the log cannot be written (errno for
- *             ERR_SYSTEM). Nothing is lost: what was not written is still in the rings, and the
- *             rings refuse until a batch succeeds.
- * Limits      JOURNAL_RINGS_MAX rings at a time; per ring JOURNAL_HELD_MAX begins held, and never
+ * Failure     journal_batch(): ERR_AGAIN while another writer holds the file's lock; ERR_CLOSED:
+ *             the file's successor is to be had; anything else: the log cannot be written (errno
+ *             for ERR_SYSTEM). Nothing is lost: what was not written is still in the rings, and
+ *             the rings refuse until a batch succeeds.
+ * Limits      a sandbox's records are written at its rate: past it its ring is read no further, so
+ *             that it waits for room there, and nobody else. JOURNAL_RINGS_MAX rings at a time;
+ *             per ring JOURNAL_HELD_MAX begins held, and never
  *             more than half of it.
  * Tests       tests/unit/proxy/test_journal.c
  */
@@ -30,6 +33,7 @@
 struct journal;
 
 struct journal_config {
+	uint32_t sandbox_bytes;		/* of a sandbox's records in a second; 0: no limit */
 	bool synced;			/* each batch is to be on the disk; begins are not held */
 	struct log_signer *signer;	/* NULL: no checkpoints */
 };
@@ -44,8 +48,8 @@ must_use enum err journal_new(struct log_file *log, const struct journal_config 
 			      struct journal **out);
 void journal_free(struct journal *j);
 
-/* Returns in *number which one it is here, until journal_remove(). Records that a reader before this
- * one has written down already are not written again. */
+/* Returns in *number which one it is here, until journal_remove(). Records that a reader before
+ * this one has written down already are not written again. */
 must_use enum err journal_add(struct journal *j, const struct ring_fds *fds,
 			      const struct journal_writer *writer, size_t *number);
 /* Its writer is gone: what is in it is written, begins too. */
@@ -67,7 +71,8 @@ enum journal_want {
 	JOURNAL_ROTATE,		/* and the file is ended */
 };
 /* One batch. *more: call again soon; else what was wanted is done. */
-must_use enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want want, bool *more);
+must_use enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want want,
+				bool *more);
 /* When there is something to write that no ring will wake for (a held begin, a checkpoint): as
  * @now_ms, or JOURNAL_NEVER. */
 uint64_t journal_due(const struct journal *j);

@@ -7,9 +7,9 @@
  * Ownership   log_files_open() makes a struct for log_files_close(). Lines are valid until the next
  *             call.
  * Blocking    reads files; waits for the lock that a writer holds while it writes.
- * Failure     ERR_SYSTEM with errno, the file is log_files_name(). log_files_next(): ERR_AGAIN at the
- *             end of the last file; ERR_TRUNCATED: the file ends inside a line; ERR_LIMIT: a line
- *             that is too long.
+ * Failure     ERR_SYSTEM with errno, the file is log_files_name(). log_files_next(): ERR_AGAIN
+ *             at the end of the last file; ERR_TRUNCATED: the file ends inside a line;
+ *             ERR_LIMIT: a line that is too long.
  * Limits      LOG_FILES_MAX files that were put aside.
  * Tests       tests/unit/proxy/test_log_files.c
  */

@@ -94,7 +94,8 @@ static enum err check_owner(int fd)
 
 	if (fstat(fd, &st) < 0)
 		return ERR_SYSTEM;
-	return S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) ? OK : ERR_DENIED;
+	return S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) ? OK
+										    : ERR_DENIED;
 }
 
 static enum err open_private(const char *path, int *fd)

@@ -59,7 +59,8 @@ bool log_time_parse(struct str text, uint64_t *time_us)
 	if (v[0] < 1970 || v[1] < 1 || v[1] > 12 || v[2] < 1 || v[2] > days_in(v[0], v[1]) ||
 	    v[3] > 23 || v[4] > 59 || v[5] > 59)
 		return false;
-	*time_us = ((days_of(v[0], v[1], v[2]) * DAY + v[3] * 3600u + v[4] * 60u + v[5]) * 1000000) + v[6];
+	*time_us = days_of(v[0], v[1], v[2]) * DAY + v[3] * 3600u + v[4] * 60u + v[5];
+	*time_us = *time_us * 1000000 + v[6];
 	return true;
 }
 

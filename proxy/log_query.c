@@ -26,7 +26,8 @@ static bool is_text(struct str wanted, const json_t *object, const char *key)
 	return wanted.n == 0 || str_eq(wanted, log_text(object, key));
 }
 
-/* Names in the log are lower case and without a dot at their end; in a question they need not be. */
+/* Names in the log are lower case and without a dot at their end; in a question they need not
+ * be. */
 static bool is_name(struct str wanted, struct str name)
 {
 	if (str_ends(wanted, STR(".")))
@@ -56,7 +57,8 @@ json_t *log_query_match(const struct log_query *q, struct str line)
 	json_t *object;
 
 	if (!log_line_head(line, &head) || (q->since_us && head.time_us < q->since_us) ||
-	    (q->until_us && head.time_us >= q->until_us) || (q->kinds.n && !is_one_of(q->kinds, head.kind)))
+	    (q->until_us && head.time_us >= q->until_us) ||
+	    (q->kinds.n && !is_one_of(q->kinds, head.kind)))
 		return NULL;
 	object = json_loadb(line.p, line.n, JSON_ALLOW_NUL, NULL);
 	if (is_text(q->sandbox, object, "sandbox") && is_text(q->rule, object, "rule") &&
@@ -74,7 +76,8 @@ static bool ago(struct str text, uint64_t now_us, uint64_t *time_us)
 	static const struct {
 		char unit;
 		uint64_t us;
-	} units[] = { { 's', 1000000 }, { 'm', MINUTE_US }, { 'h', 60 * MINUTE_US }, { 'd', 1440 * MINUTE_US } };
+	} units[] = { { 's', 1000000 }, { 'm', MINUTE_US }, { 'h', 60 * MINUTE_US },
+		    { 'd', 1440 * MINUTE_US } };
 	uint64_t n;
 
 	if (text.n < 2 || !str_to_u64(str_n(text.p, text.n - 1), 1000000, &n))
@@ -98,7 +101,8 @@ static bool offset(struct str text, int64_t *us)
 		return true;
 	}
 	if (text.n != 6 || (text.p[0] != '+' && text.p[0] != '-') || text.p[3] != ':' ||
-	    !str_to_u64(str_n(text.p + 1, 2), 23, &hours) || !str_to_u64(str_n(text.p + 4, 2), 59, &minutes))
+	    !str_to_u64(str_n(text.p + 1, 2), 23, &hours) ||
+	    !str_to_u64(str_n(text.p + 4, 2), 59, &minutes))
 		return false;
 	*us = (int64_t)((hours * 60 + minutes) * MINUTE_US) * (text.p[0] == '+' ? 1 : -1);
 	return true;

@@ -9,8 +9,9 @@
  *   3. The two names change places in one step. At no time is the log's name without a file.
  *   4. The folder is on the disk; what is over the number to keep is removed.
  *
- * What dies between 1 and 3 leaves a successor under the wrong name. It continues the very line that
- * the log ends with, which tells it from any file that was put aside: the next try removes it.
+ * What dies between 1 and 3 leaves a successor under the wrong name. It continues the very line
+ * that the log ends with, which tells it from any file that was put aside: the next try removes
+ * it.
  */
 #include "proxy/log_rotate.h"
 
@@ -105,7 +106,8 @@ static void continued_fields(void *arg, struct json *json)
 
 static enum err write_first_line(struct rotation *r)
 {
-	struct log_line line = { .time_us = clock_wall_us(), .kind = record_kind_name(RECORD_continued),
+	struct log_line line = { .time_us = clock_wall_us(),
+				 .kind = record_kind_name(RECORD_continued),
 				 .fields = continued_fields, .arg = r->aside };
 	enum err e;
 
@@ -145,7 +147,8 @@ static bool is_left_over(struct rotation *r)
 
 static int create(struct rotation *r)
 {
-	return openat(r->dir, r->aside, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+	return openat(r->dir, r->aside, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY,
+		      0600);
 }
 
 static enum err make_new(struct rotation *r)
@@ -153,7 +156,8 @@ static enum err make_new(struct rotation *r)
 	enum err e;
 
 	r->new_fd = create(r);
-	if (r->new_fd < 0 && errno == EEXIST && is_left_over(r) && unlinkat(r->dir, r->aside, 0) == 0)
+	if (r->new_fd < 0 && errno == EEXIST && is_left_over(r) &&
+	    unlinkat(r->dir, r->aside, 0) == 0)
 		r->new_fd = create(r);
 	if (r->new_fd < 0)
 		return ERR_SYSTEM;

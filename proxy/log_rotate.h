@@ -17,8 +17,8 @@
 
 #define ROTATE_LOCK_MS 2000
 
-/* @keep: so many files stay that were put aside, the oldest go; 0: all stay. @fd: opened for reading
- * and appending. */
+/* @keep: so many files stay that were put aside, the oldest go; 0: all stay. @fd: opened for
+ * reading and appending. */
 must_use enum err log_rotate(const char *path, unsigned keep, int *fd);
 
 #endif

@@ -7,8 +7,8 @@
  * Keys are PEM: the private one PKCS #8, public ones SubjectPublicKeyInfo; a key's id is the
  * beginning of the SHA-256 of the latter's DER, in hex.
  *
- * Ownership   log_signer_open() takes the descriptor over, also when it fails, and wipes what it has
- *             read; log_signer_close(), log_keys_close().
+ * Ownership   log_signer_open() takes the descriptor over, also when it fails, and wipes what it
+ *             has read; log_signer_close(), log_keys_close().
  * Blocking    file reads.
  * Failure     ERR_SYNTAX: no Ed25519 key is in the file; ERR_SYSTEM with errno; ERR_CRYPTO.
  * Limits      LOG_KEYS_MAX public keys.

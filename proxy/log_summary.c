@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "conf/json.h"
+#include "conf/sort.h"
 #include "proxy/log_query.h"
 #include "proxy/log_tail.h"
 
@@ -67,7 +68,8 @@ void log_summary_free(struct log_summary *s)
 
 /* ---- counting ---- */
 
-/* FNV-1a. Names that are made to collide cost time, and no more than SUMMARY_ROWS_MAX steps each. */
+/* FNV-1a. Names that are made to collide cost time, and no more than SUMMARY_ROWS_MAX steps
+ * each. */
 static size_t hash(struct str s)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
@@ -104,7 +106,8 @@ static uint64_t number_of(const json_t *object, const char *key, uint64_t withou
 {
 	const json_t *j = json_object_get(object, key);
 
-	return json_is_integer(j) && json_integer_value(j) >= 0 ? (uint64_t)json_integer_value(j) : without;
+	return json_is_integer(j) && json_integer_value(j) >= 0 ? (uint64_t)json_integer_value(j)
+								: without;
 }
 
 /* A sum that stays where it cannot grow: a log may say anything, and JSON's readers know no larger
@@ -114,7 +117,8 @@ static void add(uint64_t *to, uint64_t n)
 	*to = n > INT64_MAX - *to ? INT64_MAX : *to + n;
 }
 
-static enum err count(struct log_summary *s, enum subject subject, struct str name, const struct row *what)
+static enum err count(struct log_summary *s, enum subject subject, struct str name,
+		      const struct row *what)
 {
 	struct row *r;
 
@@ -224,7 +228,7 @@ static void sort(struct table *t)
 			t->slots[n++] = r;
 		}
 	if (n)
-		qsort(t->slots, n, sizeof(*t->slots), by_size);
+		sort_items(t->slots, n, sizeof(*t->slots), by_size);
 }
 
 static void text_row(struct buf *out, enum subject subject, const char *name, size_t length,
@@ -270,7 +274,8 @@ static void put_text(struct log_summary *s, size_t top, struct buf *out)
 		buf_printf(out, " from %s to %s", first, last);
 	}
 	buf_printf(out, "\n%" PRIu64 " requests, %" PRIu64 " refusals, %" PRIu64 " bytes up, %" PRIu64 " down\n",
-		   s->total.n[ALLOWED], s->total.n[REFUSED], s->total.n[BYTES_UP], s->total.n[BYTES_DOWN]);
+		   s->total.n[ALLOWED], s->total.n[REFUSED], s->total.n[BYTES_UP],
+		   s->total.n[BYTES_DOWN]);
 	for (enum subject i = 0; i < SUBJECTS; i++)
 		text_table(out, &s->tables[i], i, top);
 }
@@ -286,7 +291,8 @@ static void json_numbers(struct json *j, enum subject subject, const uint64_t n[
 	json_put_u64(j, "bytes_down", n[BYTES_DOWN]);
 }
 
-static void json_row(struct json *j, enum subject subject, struct str name, const uint64_t n[NUMBERS])
+static void json_row(struct json *j, enum subject subject, struct str name,
+		     const uint64_t n[NUMBERS])
 {
 	json_object(j);
 	json_put_str(j, "name", name);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conf/hex.h"
+#include "conf/sort.h"
 #include "policy/digest.h"
 #include "proxy/log_query.h"
 #include "proxy/log_read.h"
@@ -255,7 +256,8 @@ static enum err keep_line(struct log_kept *k, const struct log_keys *keys, struc
 	return e;
 }
 
-static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd, uint64_t *line_number)
+static enum err read_kept(struct log_kept *k, const struct log_keys *keys, int fd,
+			  uint64_t *line_number)
 {
 	struct log_reader *r;
 	struct str line;
@@ -291,7 +293,7 @@ enum err log_kept_open(const char *path, const struct log_keys *keys, struct log
 		return e;
 	}
 	if (k->n)
-		qsort(k->v, k->n, sizeof(*k->v), by_seq);
+		sort_items(k->v, k->n, sizeof(*k->v), by_seq);
 	*out = k;
 	return OK;
 }

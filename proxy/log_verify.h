@@ -11,8 +11,8 @@
  *
  * Ownership   borrows all that is in the question. The verdict's texts are its own.
  * Blocking    reads the files; see proxy/log_files.h.
- * Failure     ERR_SYNTAX: the line that @files is at is wrong, @why says what. ERR_NOTFOUND: what was
- *             noted elsewhere is not there, @why says what. ERR_SYSTEM with errno.
+ * Failure     ERR_SYNTAX: the line that @files is at is wrong, @why says what. ERR_NOTFOUND:
+ *             what was noted elsewhere is not there, @why says what. ERR_SYSTEM with errno.
  * Limits      LOG_KEPT_MAX checkpoints that were kept.
  * Tests       tests/unit/proxy/test_log_verify.c
  */
@@ -29,8 +29,8 @@ struct log_kept;
 
 /* @keys may be NULL: then signatures are not checked. ERR_SYNTAX: @bad_line is no checkpoint, or
  * its signature is wrong. */
-must_use enum err log_kept_open(const char *path, const struct log_keys *keys, struct log_kept **out,
-				uint64_t *bad_line);
+must_use enum err log_kept_open(const char *path, const struct log_keys *keys,
+				struct log_kept **out, uint64_t *bad_line);
 void log_kept_close(struct log_kept *k);
 
 struct log_question {

@@ -40,7 +40,7 @@ struct log_line {
 	/* Appends the other members to the open object. */
 	void (*fields)(void *arg, struct json *json);
 	void *arg;
-	bool ends_file;		/* into a full batch, too: of such lines there are few, and short ones */
+	bool ends_file;		/* into a full batch, too: such lines are few and short */
 };
 
 /* @fd: opened for reading and appending. */

@@ -157,7 +157,8 @@ enum err policy_store_put(const char *log_path, struct str digest, int source)
 {
 	char name[POLICY_DIGEST_HEX + 1];
 	int dir = -1;
-	enum err e = is_digest(digest, POLICY_DIGEST_HEX) ? open_folder(log_path, true, &dir) : ERR_SYNTAX;
+	enum err e = is_digest(digest, POLICY_DIGEST_HEX) ? open_folder(log_path, true, &dir)
+						       : ERR_SYNTAX;
 
 	if (e)
 		return e;
@@ -194,7 +195,8 @@ enum err policy_store_find(const char *log_path, struct str digest, int *fd)
 {
 	struct search s = { .prefix = digest };
 	int dir = -1;
-	enum err e = is_digest(digest, POLICY_PREFIX_MIN) ? open_folder(log_path, false, &dir) : ERR_SYNTAX;
+	enum err e = is_digest(digest, POLICY_PREFIX_MIN) ? open_folder(log_path, false, &dir)
+						       : ERR_SYNTAX;
 
 	if (e)
 		return e;

@@ -1,7 +1,7 @@
 /* proxy/policy_store.h - the sources of the policies that a log's records name, kept beside it
  *
- * A record names the policy in force by its digest. LOG.policies/ has, under that name, the file that
- * was compiled to it.
+ * A record names the policy in force by its digest. LOG.policies/ has, under that name, the file
+ * that was compiled to it.
  *
  * Ownership   borrows all; *fd of policy_store_find() is the caller's.
  * Blocking    file system calls.

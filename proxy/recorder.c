@@ -12,11 +12,12 @@
  * batch. It is asked for again after LOCK_RETRY_MS, and after LOCK_PATIENCE_MS the log counts as
  * one that cannot be written.
  *
- * A file that is over its size or age is ended, and the supervisor asked to put it aside (LOG_FULL).
- * Until its successor comes (LOG_FILE) nothing is written and nothing refused: records stay in the
- * rings, and when those are full, traffic waits. If there is none to be had in FILE_PATIENCE_MS,
- * lines go on in the old file, one of them says so, and it is tried again after ROTATE_RETRY_MS.
- * Where another writer has ended the file, its successor is asked for in the same way.
+ * A file that is over its size or age is ended, and the supervisor asked to put it aside
+ * (LOG_FULL). Until its successor comes (LOG_FILE) nothing is written and nothing refused:
+ * records stay in the rings, and when those are full, traffic waits. If there is none to be had
+ * in FILE_PATIENCE_MS, lines go on in the old file, one of them says so, and it is tried again
+ * after ROTATE_RETRY_MS. Where another writer has ended the file, its successor is asked for in
+ * the same way.
  *
  * Confined it makes these calls: read and write (eventfds, the file), pread64, fstat, ftruncate,
  * flock, fdatasync, mmap and munmap (rings), fcntl F_GET_SEALS, epoll_*, recvmsg, sendmsg.
@@ -128,7 +129,7 @@ static void is_closed(struct recorder *r)
 	int code = r->no_file;
 
 	r->no_file = 0;
-	if (code)	/* there was no successor a moment ago, and the old one may not be written */
+	if (code)	/* no successor a moment ago, and the old one may not be written */
 		cannot_write(r, code);
 	else
 		ask_for_file(r, true);
@@ -317,7 +318,8 @@ static void add_ring(struct recorder *r, const struct msg_ring *msg, const int *
 static struct ring_state *find_ring(struct recorder *r, uint32_t supervisors)
 {
 	for (size_t i = 0; i < JOURNAL_RINGS_MAX; i++)
-		if (r->rings[i].wake && r->rings[i].supervisors == supervisors && !r->rings[i].ending)
+		if (r->rings[i].wake && r->rings[i].supervisors == supervisors &&
+		    !r->rings[i].ending)
 			return &r->rings[i];
 	role_fatal(&program, "ring %u is not there", supervisors);
 }
@@ -349,7 +351,8 @@ static void drain(struct recorder *r, const struct msg_drain *msg)
 }
 
 /* It may come late: after the time for it, the old file was gone on with. */
-static void take_file(struct recorder *r, const struct msg_log_file *msg, const int *fds, size_t n_fds)
+static void take_file(struct recorder *r, const struct msg_log_file *msg, const int *fds,
+		      size_t n_fds)
 {
 	bool waits = r->wants_file;
 
@@ -425,6 +428,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	r->rotate_us = (uint64_t)start->rotate_seconds * 1000000;
 	if (n_fds == 2)
 		open_signer(r, start->path, fds[1]);
+	config.sandbox_bytes = start->sandbox_bytes;
 	config.synced = start->synced;
 	config.signer = r->signer;
 	r->pump = evtimer_new(env->base, on_pump, r);

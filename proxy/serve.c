@@ -32,6 +32,14 @@ static void on_sandbox_end(struct appliance *a, struct sandbox *s)
 	serve_api_ended(serve->api, s);
 }
 
+/* Who waited for a sandbox's end has been answered by now. */
+static void on_end(struct appliance *a)
+{
+	struct serve *serve = a->user;
+
+	serve_api_close(serve->api);
+}
+
 static void on_reloaded(void *arg, const struct reload_report *report)
 {
 	struct serve *serve = arg;
@@ -94,13 +102,12 @@ static bool serve_listening(const struct serve_spec *spec, struct str found, int
 	struct appliance a = { .settings = spec->settings, .found = found,
 			       .log_path = spec->log_path, .log = spec->log,
 			       .on_sandbox_start = on_sandbox_start,
-			       .on_sandbox_end = on_sandbox_end, .on_signal = on_signal,
+			       .on_sandbox_end = on_sandbox_end, .on_end = on_end,
+			       .on_signal = on_signal,
 			       .on_tick = on_tick, .user = &serve };
 	bool ok = run(&a, &serve, spec, listener);
 
-	ok = appliance_close(&a, ok ? "told to end" : "not started") && ok;
-	serve_api_close(serve.api);
-	return ok;
+	return appliance_close(&a, ok ? "told to end" : "not started") && ok;
 }
 
 bool serve_run(const struct serve_spec *spec)
@@ -109,16 +116,17 @@ bool serve_run(const struct serve_spec *spec)
 	int state = -1, listener;
 	bool ok;
 
+	if (!control_listen(spec->socket, spec->group, &listener))	/* makes the folder, too */
+		return false;
 	buf_init(&found, AFTERMATH_FOUND_MAX);
-	ok = aftermath_begin(spec->socket, &state, &found) &&
-	     control_listen(spec->socket, spec->group, &listener);
+	ok = aftermath_begin(spec->socket, &state, &found);
 	if (ok) {
 		if (found.n)
 			fprintf(stderr, "exeat: %.*s\n", STR_ARG(buf_str(&found)));
 		ok = serve_listening(spec, buf_str(&found), listener);
-		close(listener);
 		aftermath_end(state);
 	}
+	close(listener);
 	if (state >= 0)
 		close(state);
 	buf_free(&found);

@@ -4,8 +4,8 @@
  * is compiled, a sandbox that starts or ends) is answered when it is done; what was asked for goes
  * on if the asker has left meanwhile. A change that cannot be recorded is refused.
  *
- * Ownership   borrows the appliance and the listener; serve_api_close() before appliance_close() has
- *             returned is not needed: sandboxes that end tell it until then.
+ * Ownership   borrows the appliance and the listener, and has events on the appliance's loop:
+ *             serve_api_close() in its on_end hook.
  * Blocking    never.
  * Failure     serve_api_open(): NULL, why has been said on stderr. Requests are refused with a
  *             problem; a record that cannot be written is told on stderr.

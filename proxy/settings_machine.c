@@ -11,7 +11,6 @@
 #include "conf/addr.h"
 #include "proxy/settings_rows.h"
 
-#define RUN_FOLDER "/run/exeat"		/* made at start */
 #define PEM_MARK "-----BEGIN CERTIFICATE-----"
 #define PEM_MAX (1u << 20)
 
@@ -141,8 +140,9 @@ static void check_socket(struct place *p)
 	if (lstat(p->path, &st) == 0 && !S_ISSOCK(st.st_mode))
 		tell(p, "a socket is put there, nothing else is replaced", "is there, and no socket");
 	to_folder(p);
-	if (strcmp(p->path, RUN_FOLDER) != 0)
-		check_folder(p, "make the socket's folder, or leave the key out");
+	if (stat(p->path, &st) < 0 && errno == ENOENT)
+		to_folder(p);	/* one folder is made at start */
+	check_folder(p, "make the socket's folder, or leave the key out");
 }
 
 static void check_paths(const struct yaml_node *root, struct diags *diags)

@@ -117,8 +117,8 @@ static const struct schema_row rotate_rows[] = {
 };
 
 static const struct schema_row log_rows[] = {
-	FIELD("path", TEXT, log_path, PATH, .without = "$XDG_STATE_HOME/exeat/audit.jsonl, else "
-	      "~/.local/state/exeat/audit.jsonl", .help = "the audit log's file"),
+	FIELD("path", TEXT, log_path, PATH, .without = "exeat serve: /var/log/exeat/audit.jsonl; the others: "
+	      "$XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl", .help = "the audit log's file"),
 	FIELD("durability", CHOICE, durability, .choices = durabilities, .initial = "written",
 	      .help = "what must have happened to a request's record before the request goes out: "
 		      "written to the file, or synced to the disk"),
@@ -145,7 +145,7 @@ static const struct schema_row limits_rows[] = {
 	      .help = "how large the header section of a request or an answer may be"),
 	FIELD("queued", SIZE, queued, .min = 256 << 10, .max = 1 << 30, .initial = "8MiB",
 	      .help = "bytes that may wait for the sandbox's worker; one that lets more wait is ended"),
-	FIELD("log_bytes", SIZE, log_bytes, .min = 16 << 10, .max = 1 << 30, .initial = "1MiB",
+	FIELD("log_bytes", SIZE, log_bytes, .min = 16 << 10, .max = 1 << 30, .initial = "8MiB",
 	      .help = "bytes of records in one second; what goes beyond waits"),
 	FIELD("worker_memory", SIZE, worker_memory, .min = 64 << 20, .max = 1ull << 40,
 	      .initial = "256MiB", .help = "memory of the process that serves one box"),

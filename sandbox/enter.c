@@ -1,9 +1,10 @@
 /* Theory of operation
  *
- * In the order in which each step is still possible: cgroups, whose files are the host's, then all
- * namespaces at once by the first process's pidfd (with the host's powers over each), then a child,
- * since a process namespace holds only who is born there. The child gives up its user last but the
- * filter: from exec on it is one of the box's.
+ * A go-between does what is to be done, in the order in which each step is still possible: cgroups,
+ * whose files are the host's, then all namespaces at once by the first process's pidfd (with the
+ * host's powers over each), then a child, since a process namespace holds only who is born there.
+ * The child is the caller's, and gives up its user last but the filter: from exec on it is one of
+ * the box's. The caller itself stays outside.
  *
  * Nothing in the box may reach into the child before that: it cannot be traced or looked into
  * (PR_SET_DUMPABLE), as our memory is the host's. Its descriptors are the three that are meant for
@@ -13,6 +14,7 @@
 #include "sandbox/enter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -29,6 +31,7 @@
 
 #include "sandbox/bundle.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/spawn.h"
 
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
@@ -118,21 +121,15 @@ static _Noreturn void run(const struct enter_spec *spec)
 	_exit(code == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-/* ---- the parent ---- */
+/* ---- the go-between ---- */
 
-static void pass_on(int sig)
-{
-	(void)kill(child, sig);
-}
-
-static void pass_signals_on(void)
-{
-	static const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-	const struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
-
-	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
-		(void)sigaction(passed[i], &action, NULL);
-}
+/* From the go-between to the caller, of which it is a fork: @what is the same text there. */
+struct report {
+	enum err e;
+	int code;
+	const char *what;
+	pid_t child;
+};
 
 static enum err join(const struct enter_spec *spec, const char **what)
 {
@@ -149,30 +146,79 @@ static enum err join(const struct enter_spec *spec, const char **what)
 	e = cgroup_join(cgroup);
 	if (e == OK) {
 		*what = "its namespaces";
-		e = prctl(PR_SET_DUMPABLE, 0) == 0 && setns(pidfd, NAMESPACES) == 0 ? OK : ERR_SYSTEM;
+		e = prctl(PR_SET_DUMPABLE, 0) == 0 && setns(pidfd, NAMESPACES) == 0
+			? OK : ERR_SYSTEM;
 	}
 	close(pidfd);
 	return e;
 }
 
+/* The child is the caller's, not this one's: nobody stays half inside. */
+static _Noreturn void go_between(const struct enter_spec *spec, int to)
+{
+	struct report r = { .e = join(spec, &r.what) };
+
+	if (r.e == OK) {
+		r.what = "a process";
+		r.child = spawn_fork_sibling();
+		if (r.child == 0)
+			run(spec);
+		r.e = r.child > 0 ? OK : ERR_SYSTEM;
+	}
+	r.code = errno;
+	_exit(write(to, &r, sizeof(r)) == sizeof(r) ? 0 : 1);
+}
+
+/* ---- the caller ---- */
+
+static void pass_on(int sig)
+{
+	(void)kill(child, sig);
+}
+
+static void pass_signals_on(void)
+{
+	static const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+	const struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		(void)sigaction(passed[i], &action, NULL);
+}
+
+static int wait_for(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 enum err enter_box(const struct enter_spec *spec, int *status, const char **what)
 {
-	enum err e = join(spec, what);
-	int ended;
+	struct report r = { .e = ERR_SYSTEM, .what = "a process", .code = EPIPE };
+	pid_t between;
+	int p[2];
 
-	if (e)
-		return e;
-	*what = "a process";
+	*what = r.what;
 	fflush(NULL);
-	child = fork();
-	if (child < 0)
+	if (pipe2(p, O_CLOEXEC) < 0)
 		return ERR_SYSTEM;
-	if (child == 0)
-		run(spec);
+	between = fork();
+	if (between == 0)
+		go_between(spec, p[1]);
+	close(p[1]);
+	if (between > 0 && read(p[0], &r, sizeof(r)) != sizeof(r))
+		r.e = ERR_SYSTEM;
+	close(p[0]);
+	if (between > 0)
+		(void)wait_for(between);
+	*what = r.what;
+	errno = r.code;
+	if (r.e)
+		return r.e;
+	child = r.child;
 	pass_signals_on();
-	while (waitpid(child, &ended, 0) < 0)
-		if (errno != EINTR)
-			return ERR_SYSTEM;
-	*status = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
+	*status = wait_for(child);
 	return OK;
 }

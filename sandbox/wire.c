@@ -35,6 +35,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "conf/sort.h"
 #include "sandbox/netlink.h"
 #include "sandbox/rules.h"
 
@@ -502,13 +503,18 @@ static struct rules_pair own_pair(const struct wire_box *b)
 	return (struct rules_pair){ .address = b->gateway, .port = WIRE_NOTICE_PORT };
 }
 
-static enum err number_box(uint32_t index, const struct addr_range *pool, struct wire_box *b,
-			   struct wire_error *why)
+uint32_t wire_links(const struct addr_range *pool)
 {
 	uint64_t links = pool->net.family == 4 && pool->bits <= LINK_BITS ?
 			 UINT64_C(1) << (LINK_BITS - pool->bits) : 0;
 
-	if (index >= links || index >= WIRE_BOXES_MAX) {
+	return links < WIRE_BOXES_MAX ? (uint32_t)links : WIRE_BOXES_MAX;
+}
+
+static enum err number_box(uint32_t index, const struct addr_range *pool, struct wire_box *b,
+			   struct wire_error *why)
+{
+	if (index >= wire_links(pool)) {
 		*why = (struct wire_error){ .what = "link pool: no room for another box",
 					    .code = ENOSPC };
 		return ERR_FULL;
@@ -754,7 +760,7 @@ void wire_admit_anew(struct wire_box *b)
 	a->pairs = NULL;
 	a->n = a->cap = 0;
 	if (a->n_before)
-		qsort(a->before, a->n_before, sizeof(*a->before), compare);
+		sort_items(a->before, a->n_before, sizeof(*a->before), compare);
 }
 
 enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b, struct wire_error *why)
@@ -764,7 +770,7 @@ enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b, struct wire
 	enum err e;
 
 	if (a->n)
-		qsort(a->pairs, a->n, sizeof(*a->pairs), compare);
+		sort_items(a->pairs, a->n, sizeof(*a->pairs), compare);
 	for (size_t i = 0; i < a->n_before; i++)
 		if (!a->n || !bsearch(&a->before[i], a->pairs, a->n, sizeof(*a->pairs), compare))
 			a->before[gone++] = a->before[i];

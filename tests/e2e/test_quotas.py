@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 import bed as b
 
@@ -35,7 +36,7 @@ def a_dial_beyond_the_limit_is_refused_at_once_with_its_reason(bed):
     _origin(bed)
     for n in range(3):
         bed.dns.zone[f"n{n}.far.test"] = [SILENT]
-    run = bed.run("for n in 0 1; do curl -sS -m 8 -o /dev/null https://n$n.far.test/ 2>/dev/null & done\n"
+    run = bed.run("for n in 0 1; do curl -sS -m 100 -o /dev/null https://n$n.far.test/ 2>/dev/null & done\n"
                   "until [ $(cat /proc/net/tcp | grep -c ' 01 ') -ge 2 ]; do :; done; sleep 1\n"
                   "curl -sS -m 5 -w '%{http_code} %{time_total}' -o body https://n2.far.test/; echo; cat body; kill %1 %2; wait",
                   POLICY, settings=_settings(bed, "dials: 2"), options=["--workspace", _folder(bed)])
@@ -67,6 +68,23 @@ def refused_packets_beyond_the_log_are_counted(bed):
     b.check(told > 0, "some are told", run.records("connect"))
     b.check(stop.get("suppressed", 0) > 0, "the others are counted", stop)
     b.check(told + stop["suppressed"] <= sent, "and no more than there were", told, stop)
+
+
+def records_beyond_the_rate_wait_and_none_is_lost(bed):
+    _origin(bed)
+    requests = 300
+    urls = " ".join(f"https://near.test/{n}" for n in range(requests))
+    run = bed.start(f"curl -sS {urls} >/dev/null; echo done; read go",
+                    POLICY, settings=_settings(bed, "log_bytes: 16KiB"), stdin=subprocess.PIPE)
+    said = run.process.stdout.readline()
+    b.check(said == b"done\n", "all requests are answered", said)
+    written = len(run.records("request"))
+    b.check(written < requests, "their records are written at their rate", written)
+    run.process.stdin.close()
+    run.process.stdin = None
+    run.wait()
+    b.check(len({r["path"] for r in run.records("request")}) == requests, "all of them, in the end", len(run.records("request")), run.err)
+    run.verify()
 
 
 def _folder(bed):
@@ -130,6 +148,78 @@ def a_boxs_own_memory_and_processes_are_limited(bed):
         b.check("314572800" not in run.out, "it does not get more", run.out, run.err)
     if "processes " in limits:
         b.check("processes 40" in limits, "on record", limits)
+
+
+class Appliance:
+    """`exeat serve` with limits, for the time of a with statement."""
+
+    def __init__(self, bed, limits):
+        self.bed, self.root = bed, bed.path(f"serve{limits.count(':')}")
+        os.chmod(bed.dir, 0o711)
+        for path in (self.root, self.root + "/run", self.root + "/policies"):
+            os.mkdir(path)
+        self.socket, self.log_path = self.root + "/run/control.sock", self.root + "/log.jsonl"
+        with open(self.root + "/policies/all.yaml", "w", encoding="utf-8") as f:
+            f.write(POLICY)
+        settings = bed.settings(SECRETS, extra=f"log: {{path: {self.log_path}}}\ncontrol: {{socket: {self.socket}}}\n"
+                                               f"policies: {{directory: {self.root}/policies}}\nlimits: {{{limits}}}\n")
+        self.errors = open(self.root + "/errors", "wb+")
+        self.process = subprocess.Popen([b.EXEAT, "serve", "--settings", settings], stdin=subprocess.DEVNULL,
+                                        stdout=self.errors, stderr=self.errors)
+        b.wait_until("the appliance", lambda: self.command("list").returncode == 0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        status = self.process.wait(60)
+        self.errors.seek(0)
+        b.check(status == 0, "it ends in order", status, self.errors.read().decode())
+
+    def command(self, verb, *args):
+        return subprocess.run([b.EXEAT, "sandbox", verb, "--socket", self.socket, *args], capture_output=True,
+                              text=True, timeout=100, stdin=subprocess.DEVNULL)
+
+    def start(self, name, *command, options=()):
+        return self.command("start", name, "--policy", "all", *options, "--", *command)
+
+
+def an_appliance_holds_so_many_sandboxes_and_no_more(bed):
+    with Appliance(bed, "sandboxes: 2") as appliance:
+        for name in ("one", "two"):
+            b.check(appliance.start(name, "sleep", "1000").returncode == 0, f"{name} starts")
+        third = appliance.start("three", "sleep", "1000")
+        b.check(third.returncode == 1 and "limits.sandboxes allows 2" in third.stderr + third.stdout, "the third does not", third)
+        appliance.command("stop", "one")
+        b.check(appliance.start("three", "sleep", "1000").returncode == 0, "it does once one has ended")
+
+
+# Dials first, uses of the credential over one connection, and in the end as many connections as it can get.
+LOUD = """
+for n in 0 1 2 3 4 5; do (while :; do curl -sS -m 5 -o /dev/null https://n$n.far.test/; done) & done
+curl -sS --rate 900/m -o /dev/null 'https://api.test/[1-100000]' &
+sleep 4
+for n in $(seq 60); do (while :; do exec 3<>/dev/tcp/near.test/443; sleep 5; done) & done
+wait
+"""
+
+
+def a_sandbox_at_all_of_its_limits_costs_its_neighbour_nothing(bed):
+    _origin(bed)
+    for n in range(8):
+        bed.dns.zone[f"n{n}.far.test"] = [SILENT]
+    with Appliance(bed, "dials: 2, grants: 2, connections: 20, log_bytes: 64KiB, leases: 8") as appliance:
+        b.check(appliance.start("loud", "bash", "-c", LOUD + "2>/dev/null").returncode == 0, "the loud one starts")
+        log = lambda: open(appliance.log_path, encoding="utf-8").read()
+        for what in ("too-many-dials", "too-many-grants", "too-many-connections"):
+            b.wait_until(f"the loud one to meet {what}", lambda: what in log(), 60)
+        out = appliance.root + "/out"
+        quiet = appliance.start("quiet", "sh", "-c", "for n in $(seq 30); do curl -sS -m 20 -o /dev/null -w '%{http_code}\\n' "
+                                "https://near.test/$n; done; curl -sS -o /dev/null -w '%{http_code}\\n' https://api.test/",
+                                options=("--wait", "--output", out))
+        said = open(out, encoding="utf-8").read().split()
+        b.check(said == ["200"] * 31, "the quiet one sees nothing of it", quiet, said)
 
 
 b.main(b.cases(globals()))

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "conf/sort.h"
@@ -35,6 +36,21 @@ static void every_length_is_sorted(void **state)
 		check(n, (unsigned)n);
 }
 
+/* As qsort() does it. */
+static void items_are_sorted_as_the_c_library_does_it(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n <= 200; n++) {
+		int got[200], wanted[200];
+
+		for (unsigned i = 0; i < n; i++)
+			got[i] = wanted[i] = (int)((i * 7919 + n * 104729) % 61) - 30;
+		sort_items(got, n, sizeof(*got), by_number);
+		qsort(wanted, n, sizeof(*wanted), by_number);
+		assert_memory_equal(got, wanted, n * sizeof(*got));
+	}
+}
+
 static void nothing_is_lost(void **state)
 {
 	int numbers[] = { 3, 1, 2, 3, 1 };
@@ -57,6 +73,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length_is_sorted),
+		cmocka_unit_test(items_are_sorted_as_the_c_library_does_it),
 		cmocka_unit_test(nothing_is_lost),
 	};
 

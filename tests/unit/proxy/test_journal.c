@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -572,6 +574,42 @@ static void a_synced_log_holds_no_begin_and_says_what_is_on_the_disk(void **stat
 	assert_false(ring_synced(f->worker, ring_written(f->worker)));
 }
 
+/* Stands before the C library's. */
+static bool disk_fails;
+
+int fdatasync(int fd)
+{
+	if (disk_fails) {
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static void a_disk_that_does_not_take_it_refuses_and_what_was_written_stays_once(void **state)
+{
+	struct fixture *f = *state;
+	struct journal_config config = { .synced = true };
+	bool more;
+
+	with(f, &config);
+	dns(f, "a.test");
+	disk_fails = true;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(journal_batch(f->j, i, JOURNAL_NORMAL, &more), ERR_SYSTEM);
+		assert_int_equal(errno, EIO);
+		assert_true(ring_refuses(f->worker));
+		assert_false(ring_synced(f->worker, ring_written(f->worker)));
+	}
+	disk_fails = false;
+	batch(f, 5, JOURNAL_NORMAL);
+	assert_false(ring_refuses(f->worker));
+	assert_true(ring_synced(f->worker, ring_written(f->worker)));
+	assert_string_equal(next(f, "name"), "a.test");
+	assert_string_equal(next(f, "kind"), "log_fault");
+	assert_null(next(f, "kind"));
+}
+
 static void a_ring_over_half_full_holds_no_begins(void **state)
 {
 	struct fixture *f = *state;
@@ -745,6 +783,76 @@ static void a_ring_that_comes_while_nothing_can_be_written_refuses(void **state)
 	ring_close(w);
 }
 
+/* A journal whose sandboxes may write so much in a second, and a second sandbox. */
+static struct ring *limited(struct fixture *f, uint32_t bytes)
+{
+	const struct journal_config config = { .sandbox_bytes = bytes };
+	const struct journal_writer w = { .role = ROLE_WORKER, .sandbox = STR("other") };
+	struct ring *writer = NULL;
+	struct ring_fds made, kept;
+	size_t number;
+
+	journal_free(f->j);
+	assert_int_equal(journal_new(f->log, &config, &f->j), OK);
+	add_worker(f, dup_fds(&f->kept));
+	assert_int_equal(ring_create(&made), OK);
+	kept = dup_fds(&made);
+	assert_int_equal(ring_open_writer(&made, &writer), OK);
+	assert_int_equal(journal_add(f->j, &kept, &w, &number), OK);
+	return writer;
+}
+
+/* Of the lines that have come since. */
+static unsigned lines_of(struct fixture *f, const char *sandbox)
+{
+	unsigned n = 0;
+
+	for (const char *s = next(f, "sandbox"); s; s = next(f, "sandbox"))
+		n += strcmp(s, sandbox) == 0;
+	return n;
+}
+
+static void a_sandbox_that_writes_too_much_waits_and_its_neighbour_does_not(void **state)
+{
+	const unsigned most = 4096 / 16;	/* no record is shorter */
+	struct fixture *f = *state;
+	struct ring *loud = f->worker, *other = limited(f, 4096);
+
+	for (unsigned i = 0; i < 1500; i++)
+		dns(f, "loud.test");
+	batch(f, 1000, JOURNAL_NORMAL);
+	assert_in_range(lines_of(f, "box"), 10, most);
+	assert_in_range(journal_due(f->j), 1001, 1100);
+	f->worker = other;
+	dns(f, "quiet.test");
+	batch(f, 1001, JOURNAL_NORMAL);
+	assert_in_range(lines_of(f, "other"), 1, 1);
+	batch(f, 2000, JOURNAL_NORMAL);
+	assert_in_range(lines_of(f, "box"), 10, most);
+	/* What is left is written when all is wanted. */
+	batch(f, 2000, JOURNAL_ALL);
+	assert_true(lines_of(f, "box") > 1500 - 3 * most);
+	f->worker = loud;
+	ring_close(other);
+}
+
+static void a_sandbox_that_ends_leaves_nothing_to_wait_for(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *other = limited(f, 4096);
+
+	for (unsigned i = 0; i < 500; i++)
+		dns(f, "loud.test");
+	batch(f, 0, JOURNAL_NORMAL);
+	assert_true(lines_of(f, "box") < 500);
+	journal_end(f->j, 0);
+	assert_false(journal_ended(f->j, 0));
+	batch(f, 0, JOURNAL_NORMAL);
+	assert_true(journal_ended(f->j, 0));
+	assert_true(lines_of(f, "box") > 300);
+	ring_close(other);
+}
+
 static void a_torn_line_becomes_a_line_that_says_so(void **state)
 {
 	struct fixture *f = *state;
@@ -782,6 +890,7 @@ int main(void)
 		CASE(a_file_ends_with_all_that_was_held_and_a_signature),
 		CASE(a_file_ends_also_under_load),
 		CASE(a_synced_log_holds_no_begin_and_says_what_is_on_the_disk),
+		CASE(a_disk_that_does_not_take_it_refuses_and_what_was_written_stays_once),
 		CASE(a_ring_over_half_full_holds_no_begins),
 		CASE(a_worker_that_writes_what_it_may_not_is_stopped_and_told),
 		CASE(a_begin_that_is_held_when_its_worker_breaks_the_rules_is_written),
@@ -790,6 +899,8 @@ int main(void)
 		CASE(a_log_that_cannot_be_written_refuses_and_loses_nothing),
 		CASE(what_a_worker_wrote_before_its_fault_is_not_lost_on_a_full_disk),
 		CASE(a_ring_that_comes_while_nothing_can_be_written_refuses),
+		CASE(a_sandbox_that_writes_too_much_waits_and_its_neighbour_does_not),
+		CASE(a_sandbox_that_ends_leaves_nothing_to_wait_for),
 		CASE(a_torn_line_becomes_a_line_that_says_so),
 	};
 

@@ -74,7 +74,7 @@ static void the_least_file_gives_the_defaults(void **state)
 	assert_int_equal(s->max_dials, 256);
 	assert_int_equal(s->max_grants, 5000);
 	assert_int_equal(s->max_queued, 8 << 20);
-	assert_int_equal(s->max_log_bytes, 1 << 20);
+	assert_int_equal(s->max_log_bytes, 8 << 20);
 	assert_int_equal(s->max_worker_memory, 256 << 20);
 	assert_int_equal(s->max_memory, 0);
 	assert_int_equal(s->max_processes, 1024);

@@ -94,7 +94,9 @@ static void paths_that_are_not_there_are_told_at_their_place(void **state)
 	assert_int_equal(diags.items[0].at.column, 15);
 	assert_non_null(strstr(diags.items[3].text, "No such file or directory"));
 	assert_non_null(diags.items[3].advice);
-	expect("control: {socket: %s/no/x.sock}\n", "No such file");
+	expect("control: {socket: %s/no/no/x.sock}\n", "No such file");
+	check("control: {socket: %s/no/x.sock}\n");
+	assert_int_equal(diags.errors, 0);
 }
 
 static void what_others_could_change_is_told(void **state)

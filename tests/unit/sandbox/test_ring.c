@@ -210,6 +210,73 @@ static void an_exactly_full_ring_is_read_back(void **state)
 	assert_true(ring_has_room(b->w, RING_RECORD_MAX));
 }
 
+static void a_stamp_stays_with_its_record_for_the_next_reader(void **state)
+{
+	struct both *b = *state;
+	struct str s;
+	uint64_t first;
+
+	must_write(b->w, 10, 1);
+	must_write(b->w, 20, 2);
+	must_read(b->r, 10, 1);
+	assert_int_equal(ring_stamp(b->r), 0);
+	assert_false(ring_is_old(b->r));
+	first = ring_position(b->r);
+	must_read(b->r, 20, 2);
+	ring_set_stamp(b->r, first, 77);
+	ring_set_stamp(b->r, ring_position(b->r), 88);
+	ring_rewind(b->r);
+	must_read(b->r, 10, 1);
+	assert_int_equal(ring_stamp(b->r), 77);
+	must_read(b->r, 20, 2);
+	assert_int_equal(ring_stamp(b->r), 88);
+	assert_int_equal(ring_next(b->r, &s), ERR_AGAIN);
+}
+
+/* A place where a record comes round the ring's end is where its stamp may, too. */
+static void stamps_come_round_the_rings_end(void **state)
+{
+	struct both *b = *state;
+
+	for (unsigned i = 0; i < 3 * RING_BYTES / 1003; i++) {
+		must_write(b->w, 991 + i % 7, i);
+		must_read(b->r, 991 + i % 7, i);
+		assert_int_equal(ring_stamp(b->r), 0);
+		ring_set_stamp(b->r, ring_position(b->r), UINT64_MAX - i);
+		ring_rewind(b->r);
+		must_read(b->r, 991 + i % 7, i);
+		assert_true(ring_stamp(b->r) == UINT64_MAX - i);
+		ring_advance(b->r);
+	}
+}
+
+static void who_waits_for_the_disk_is_woken_when_it_has_all(void **state)
+{
+	struct both *b = *state;
+	uint64_t at;
+
+	must_write(b->w, 10, 1);
+	at = ring_written(b->w);
+	assert_false(ring_synced(b->w, at));
+	must_read(b->r, 10, 1);
+	ring_set_synced(b->r);
+	assert_false(ring_synced(b->w, at));	/* read, but not done with */
+	ring_room_seen(b->w);
+	assert_false(ring_synced(b->w, at));
+	ring_advance(b->r);
+	ring_room_seen(b->w);
+	assert_false(ring_synced(b->w, at));
+	ring_set_synced(b->r);
+	assert_true(readable(ring_room_fd(b->w)));
+	assert_true(ring_synced(b->w, at));
+	/* Nor does a disk that fails leave anybody waiting. */
+	must_write(b->w, 10, 2);
+	ring_room_seen(b->w);
+	assert_false(ring_synced(b->w, ring_written(b->w)));
+	ring_set_refusing(b->r, true);
+	assert_true(readable(ring_room_fd(b->w)));
+}
+
 static void the_reader_is_woken_only_when_it_waits(void **state)
 {
 	struct both *b = *state;
@@ -472,6 +539,9 @@ int main(void)
 		CASE(a_full_ring_says_so_and_tells_when_there_is_room),
 		CASE(room_is_told_once_the_tail_moves),
 		CASE(an_exactly_full_ring_is_read_back),
+		CASE(a_stamp_stays_with_its_record_for_the_next_reader),
+		CASE(stamps_come_round_the_rings_end),
+		CASE(who_waits_for_the_disk_is_woken_when_it_has_all),
 		CASE(the_reader_is_woken_only_when_it_waits),
 		CASE(a_reader_that_lingers_is_woken_only_when_there_is_much),
 		CASE(the_successor_of_a_reader_that_lingered_looks_once),
