@@ -59,8 +59,9 @@ class _Appliance(b.Run):
         settings = bed.settings({name: (TOKENS[name], [f"{name}.test"]) for name in BOXES},
                                 extra=f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}}}\n")
         with open(bed.path("serve.err"), "wb") as errors:
-            super().__init__(bed, subprocess.Popen([b.EXEAT, "serve", "--settings", settings], stdin=subprocess.DEVNULL,
-                                                   stdout=errors, stderr=errors), log)
+            # It ends with us, whatever ends us.
+            super().__init__(bed, subprocess.Popen(["setpriv", "--pdeathsig", "TERM", b.EXEAT, "serve", "--settings", settings],
+                                                   stdin=subprocess.DEVNULL, stdout=errors, stderr=errors), log)
         b.wait_until("the appliance answers", lambda: os.path.exists(self.socket) and self.command("status").returncode == 0)
 
     def command(self, *words):
