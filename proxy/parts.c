@@ -6,15 +6,16 @@
  *                    +--- lost() wants a successor <--- reaped ---+
  *
  * Whoever is lost is killed first, also where its channel has only ended: it is dying then, and to
- * kill it changes nothing about how. When it has been reaped, how it ended is put on record, and the
- * hook says what follows.
+ * kill it changes nothing about how. When it has been reaped, how it ended is put on record, and
+ * the hook says what follows.
  *
  * SIGCHLD says that somebody has ended or was stopped, not who: each process is asked. A process
  * that somebody has stopped is killed like one that hangs; the difference is that it need not be
  * waited for.
  *
  * Who dies between starting a process and saying so leaves us a child that we do not know. It ends,
- * since its channel has, and is reaped like all; not while an answer may be on its way that names it.
+ * since its channel has, and is reaped like all; not while an answer may be on its way that names
+ * it.
  */
 #include "proxy/appliance.h"
 
@@ -36,7 +37,8 @@ static void set_state(struct part *p, enum part_state state)
 void part_init(struct appliance *a, struct part *p, enum role role, const struct part_hooks *hooks,
 	       void *owner)
 {
-	*p = (struct part){ .next = a->parts, .a = a, .role = role, .hooks = hooks, .owner = owner };
+	*p = (struct part){ .next = a->parts, .a = a, .role = role, .hooks = hooks,
+			    .owner = owner };
 	a->parts = p;
 }
 
@@ -248,7 +250,8 @@ static void look_after(struct part *p)
 {
 	siginfo_t info = { .si_pid = 0 };
 
-	if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WSTOPPED | WNOHANG) < 0 || info.si_pid == 0)
+	if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WSTOPPED | WNOHANG) < 0 ||
+	    info.si_pid == 0)
 		return;
 	if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
 		part_lose(p, "was stopped by a signal");
