@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "conf/buf.h"
+#include "conf/sort.h"
 #include "policy/hosts.h"
 
 #define NAMED_KINDS 3		/* all of enum host_kind but HOST_ANY */
@@ -126,7 +127,7 @@ static struct image_span put_ranges(struct policy_build *b, const struct addr_ra
 		return at;
 	}
 	memcpy(sorted, ranges, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), compare_ranges);
+	sort_items(sorted, n, sizeof(*sorted), compare_ranges);
 	for (size_t i = 0; i < n && b->failed == OK; i++) {
 		if (last && addr_in_range(&sorted[i].net, last))
 			continue;

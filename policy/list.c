@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "conf/sort.h"
 #include "policy/hosts.h"
 
 struct kept_host {
@@ -96,7 +97,7 @@ static bool list_image(const struct image *im, struct image_list *out, uint32_t 
 	}
 	each_host(im, out->rules, keep_host);
 	for (uint32_t i = 0; i < im->n_rules; i++)
-		qsort(out->rules[i].v, out->rules[i].kept, sizeof(*out->hosts), by_name);
+		sort_items(out->rules[i].v, out->rules[i].kept, sizeof(*out->hosts), by_name);
 	return true;
 }
 

@@ -38,6 +38,7 @@
 #include <time.h>
 
 #include "conf/json.h"
+#include "conf/sort.h"
 #include "proxy/allowance.h"
 #include "proxy/clock.h"
 
@@ -376,8 +377,8 @@ static enum err is_written(struct journal *j, const struct source *s, bool *yes)
 		if (e)
 			return e;
 		if (j->recalled.n)
-			qsort(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp),
-			      by_value);
+			sort_items(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp),
+				   by_value);
 		j->recalls = true;
 	}
 	*yes = j->recalled.n && bsearch(&stamp, j->recalled.p, j->recalled.n / sizeof(stamp),

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/sort.h"
 #include "proxy/log_read.h"
 
 #define LOOKS_MAX 8	/* so often a log may be rotated while its files are looked up */
@@ -70,7 +71,7 @@ enum err log_names_aside(int dir, struct str name, struct log_names *out)
 	if (e)
 		log_names_free(out);
 	else if (out->n)
-		qsort(out->name, out->n, sizeof(*out->name), by_age);
+		sort_items(out->name, out->n, sizeof(*out->name), by_age);
 	return e;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "conf/json.h"
+#include "conf/sort.h"
 #include "proxy/log_query.h"
 #include "proxy/log_tail.h"
 
@@ -227,7 +228,7 @@ static void sort(struct table *t)
 			t->slots[n++] = r;
 		}
 	if (n)
-		qsort(t->slots, n, sizeof(*t->slots), by_size);
+		sort_items(t->slots, n, sizeof(*t->slots), by_size);
 }
 
 static void text_row(struct buf *out, enum subject subject, const char *name, size_t length,

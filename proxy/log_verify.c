@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conf/hex.h"
+#include "conf/sort.h"
 #include "policy/digest.h"
 #include "proxy/log_query.h"
 #include "proxy/log_read.h"
@@ -292,7 +293,7 @@ enum err log_kept_open(const char *path, const struct log_keys *keys, struct log
 		return e;
 	}
 	if (k->n)
-		qsort(k->v, k->n, sizeof(*k->v), by_seq);
+		sort_items(k->v, k->n, sizeof(*k->v), by_seq);
 	*out = k;
 	return OK;
 }

@@ -35,6 +35,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "conf/sort.h"
 #include "sandbox/netlink.h"
 #include "sandbox/rules.h"
 
@@ -754,7 +755,7 @@ void wire_admit_anew(struct wire_box *b)
 	a->pairs = NULL;
 	a->n = a->cap = 0;
 	if (a->n_before)
-		qsort(a->before, a->n_before, sizeof(*a->before), compare);
+		sort_items(a->before, a->n_before, sizeof(*a->before), compare);
 }
 
 enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b, struct wire_error *why)
@@ -764,7 +765,7 @@ enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b, struct wire
 	enum err e;
 
 	if (a->n)
-		qsort(a->pairs, a->n, sizeof(*a->pairs), compare);
+		sort_items(a->pairs, a->n, sizeof(*a->pairs), compare);
 	for (size_t i = 0; i < a->n_before; i++)
 		if (!a->n || !bsearch(&a->before[i], a->pairs, a->n, sizeof(*a->pairs), compare))
 			a->before[gone++] = a->before[i];

@@ -14,6 +14,9 @@ all=$(ls conf/*.[ch] policy/*.[ch] sandbox/*.[ch] broker/*.[ch] proxy/*.[ch])
 ban '\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|alloca)\(' 'a call that knows no limit' $all
 # memset() before free() is optimised away. Use explicit_bzero().
 ban 'memset\([^;]*(secret|value|password|token)' 'a secret is wiped with explicit_bzero()' broker/*.c
+# It asks the kernel how much memory there is: a confined role dies of that. Use sort_items().
+# shellcheck disable=SC2086
+ban '\bqsort\(' 'a sort that makes system calls' $all
 # Comparing secrets byte by byte tells how many were right. Use CRYPTO_memcmp().
 ban '\bmemcmp\([^;]*(password|token|mac)\b' 'secrets are compared in constant time' broker/*.c
 # Nothing waits in a role: sleeping or blocking calls hold up a whole sandbox.

@@ -4,11 +4,20 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "conf/sort.h"
 
 static int by_number(const void *a, const void *b)
 {
 	int x = *(const int *)a, y = *(const int *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int by_high_half(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return x < y ? -1 : x > y;
 }
@@ -35,6 +44,33 @@ static void every_length_is_sorted(void **state)
 		check(n, (unsigned)n);
 }
 
+/* Larger than what is swapped at once. */
+struct wide {
+	int number;
+	char bytes[100];
+};
+
+static void items_of_any_size_are_sorted_whole(void **state)
+{
+	struct wide v[100];
+	uint64_t numbers[100];
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		v[i].number = (i * 37) % 100;
+		memset(v[i].bytes, v[i].number, sizeof(v[i].bytes));
+		numbers[i] = (uint64_t)(i * 61 % 100) << 32;
+	}
+	sort_items(v, 100, sizeof(v[0]), by_number);
+	sort_items(numbers, 100, sizeof(numbers[0]), by_high_half);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(v[i].number, i);
+		assert_int_equal(v[i].bytes[0], i);
+		assert_int_equal(v[i].bytes[99], i);
+		assert_true(numbers[i] == (uint64_t)i << 32);
+	}
+}
+
 static void nothing_is_lost(void **state)
 {
 	int numbers[] = { 3, 1, 2, 3, 1 };
@@ -57,6 +93,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length_is_sorted),
+		cmocka_unit_test(items_of_any_size_are_sorted_whole),
 		cmocka_unit_test(nothing_is_lost),
 	};
 
