@@ -1,6 +1,6 @@
 #include "conf/date.h"
 
-#include <stdio.h>
+#include <stddef.h>
 
 /* Days since 1970-01-01 to a date of the Gregorian calendar, by eras of 400 years that begin on the
  * first of March. */
@@ -15,13 +15,30 @@ static void date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *da
 	*year = (unsigned)(yoe + era * 400 + (*month <= 2));
 }
 
+/* @n digits, and what stands behind them. */
+static char *put_digits(char *to, unsigned v, size_t n, char behind)
+{
+	for (size_t i = n; i > 0; i--) {
+		to[i - 1] = (char)('0' + v % 10);
+		v /= 10;
+	}
+	to[n] = behind;
+	return to + n + 1;
+}
+
+/* By hand: every line of the log has one, and printf() would be a tenth of what a line costs. */
 void date_format(uint64_t time_us, char out[DATE_TEXT_MAX])
 {
 	uint64_t seconds = time_us / 1000000, in_day = seconds % 86400;
 	unsigned year, month, day;
 
 	date_of(seconds / 86400, &year, &month, &day);
-	snprintf(out, DATE_TEXT_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", year % 10000, month % 100,
-		 day % 100, (unsigned)(in_day / 3600), (unsigned)(in_day / 60 % 60),
-		 (unsigned)(in_day % 60), (unsigned)(time_us % 1000000));
+	out = put_digits(out, year % 10000, 4, '-');
+	out = put_digits(out, month, 2, '-');
+	out = put_digits(out, day, 2, 'T');
+	out = put_digits(out, (unsigned)(in_day / 3600), 2, ':');
+	out = put_digits(out, (unsigned)(in_day / 60 % 60), 2, ':');
+	out = put_digits(out, (unsigned)(in_day % 60), 2, '.');
+	out = put_digits(out, (unsigned)(time_us % 1000000), 6, 'Z');
+	*out = '\0';
 }

@@ -1,75 +1,80 @@
 #include "conf/sort.h"
 
-#include <stdbool.h>
-#include <string.h>
-
-struct items {
-	char *v;
-	size_t size;
-	bool pointers;	/* what is compared is what they point to */
-	sort_compare *compare;
-};
-
-static char *item(const struct items *s, size_t i)
+static void swap(const void **v, size_t a, size_t b)
 {
-	return s->v + i * s->size;
+	const void *spare = v[a];
+
+	v[a] = v[b];
+	v[b] = spare;
 }
 
-static int order(const struct items *s, size_t a, size_t b)
-{
-	const void *p = item(s, a), *q = item(s, b);
-
-	if (s->pointers) {
-		p = *(const void *const *)p;
-		q = *(const void *const *)q;
-	}
-	return s->compare(p, q);
-}
-
-static void swap(const struct items *s, size_t a, size_t b)
-{
-	char spare[64], *p = item(s, a), *q = item(s, b);
-
-	for (size_t left = s->size; left;) {
-		size_t n = left < sizeof(spare) ? left : sizeof(spare);
-
-		memcpy(spare, p, n);
-		memcpy(p, q, n);
-		memcpy(q, spare, n);
-		p += n;
-		q += n;
-		left -= n;
-	}
-}
-
-static void sift_down(const struct items *s, size_t root, size_t n)
+static void sift_down(const void **v, size_t root, size_t n, sort_compare *compare)
 {
 	for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
-		if (child + 1 < n && order(s, child, child + 1) < 0)
+		if (child + 1 < n && compare(v[child], v[child + 1]) < 0)
 			child++;
-		if (order(s, root, child) >= 0)
+		if (compare(v[root], v[child]) >= 0)
 			return;
-		swap(s, root, child);
+		swap(v, root, child);
 		root = child;
 	}
 }
 
-static void heap_sort(const struct items *s, size_t n)
+void sort_pointers(const void **v, size_t n, sort_compare *compare)
 {
 	for (size_t i = n / 2; i-- > 0;)
-		sift_down(s, i, n);
+		sift_down(v, i, n, compare);
 	for (size_t end = n; end-- > 1;) {
-		swap(s, 0, end);
-		sift_down(s, 0, end);
+		swap(v, 0, end);
+		sift_down(v, 0, end, compare);
+	}
+}
+
+/* ---- items ---- */
+
+struct items {
+	unsigned char *v;
+	size_t size;
+	sort_compare *compare;
+};
+
+static void swap_items(const struct items *t, size_t a, size_t b)
+{
+	unsigned char *x = t->v + a * t->size, *y = t->v + b * t->size;
+
+	for (size_t i = 0; i < t->size; i++) {
+		unsigned char spare = x[i];
+
+		x[i] = y[i];
+		y[i] = spare;
+	}
+}
+
+static int compare_items(const struct items *t, size_t a, size_t b)
+{
+	return t->compare(t->v + a * t->size, t->v + b * t->size);
+}
+
+static void sift_item_down(const struct items *t, size_t root, size_t n)
+{
+	for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
+		if (child + 1 < n && compare_items(t, child, child + 1) < 0)
+			child++;
+		if (compare_items(t, root, child) >= 0)
+			return;
+		swap_items(t, root, child);
+		root = child;
 	}
 }
 
 void sort_items(void *v, size_t n, size_t size, sort_compare *compare)
 {
-	heap_sort(&(struct items){ v, size, false, compare }, n);
-}
+	const struct items t = { .v = v, .size = size, .compare = compare };
 
-void sort_pointers(const void **v, size_t n, sort_compare *compare)
-{
-	heap_sort(&(struct items){ (char *)v, sizeof(*v), true, compare }, n);
+	for (size_t i = n / 2; i-- > 0;)
+		sift_item_down(&t, i, n);
+	for (size_t end = n; end-- > 1;) {
+		swap_items(&t, 0, end);
+		sift_item_down(&t, 0, end);
+	}
 }

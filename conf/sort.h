@@ -1,6 +1,6 @@
 /* conf/sort.h - sorts in place
  *
- * qsort() of this C library takes memory and asks the kernel how much there is, which a confined
+ * The qsort of this C library takes memory and asks the kernel how much there is, which a confined
  * role may not; this one does neither, and has no worst case.
  *
  * Ownership   none.       Blocking  never.       Failure  none.
@@ -15,9 +15,8 @@
 
 typedef int sort_compare(const void *a, const void *b);
 
-/* As qsort(). */
-void sort_items(void *v, size_t n, size_t size, sort_compare *compare);
-/* By what they point to. */
 void sort_pointers(const void **v, size_t n, sort_compare *compare);
+/* @n items of @size bytes each; as the C library's qsort. */
+void sort_items(void *v, size_t n, size_t size, sort_compare *compare);
 
 #endif

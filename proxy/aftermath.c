@@ -45,6 +45,19 @@ static bool write_own(int fd)
 	return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) == n;
 }
 
+/* After a start of the machine there is none. */
+static bool make_folder(const char *path)
+{
+	char folder[PATH_MAX];
+	mode_t before = umask(022);
+	int made;
+
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	made = folder[0] ? mkdir(folder, 0755) : 0;
+	umask(before);
+	return made == 0 || errno == EEXIST || fail(folder, strerror(errno));
+}
+
 bool aftermath_begin(const char *socket, int *fd, struct buf *found)
 {
 	char path[PATH_MAX];
@@ -52,6 +65,8 @@ bool aftermath_begin(const char *socket, int *fd, struct buf *found)
 
 	if ((size_t)snprintf(path, sizeof(path), "%s.state", socket) >= sizeof(path))
 		return fail(socket, "too long a path");
+	if (socket[0] == '/' && !make_folder(path))
+		return false;
 	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (*fd < 0)
 		return fail(path, strerror(errno));

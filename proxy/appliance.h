@@ -51,6 +51,7 @@ struct event_base;
 #define WORKER_CRASHES_MAX 3	/* in the window: its sandbox is stopped */
 #define SHARED_CRASHES_MAX 5	/* in the window: the appliance ends */
 #define STOP_GRACE_MS 10000	/* from SIGTERM to the end of a box */
+#define SANDBOX_START_MS 30000	/* from its order until its command runs */
 
 /* ---- parts.c ---- */
 
@@ -86,8 +87,10 @@ struct part {
 	void *owner;			/* a worker's sandbox, a reader's job */
 	enum part_state state;
 	struct part *orderer;		/* PART_WANTED: who was asked to start it, or NULL */
+	unsigned promised;		/* it was asked to start so many, and has not answered */
 	uint32_t order;
-	pid_t pid;
+	pid_t pid;			/* 0: there is no process */
+	pid_t gone;			/* lost(): the process that is gone; 0: none came to be */
 	struct channel *channel;
 	bool asked_to_end;
 	const char *why;		/* it is being killed for that; static, or @why_text */
@@ -225,6 +228,7 @@ struct sandbox {
 	struct event *box_event;
 	char isolation[BOX_ISOLATION_MAX], limits[BOX_LIMITS_MAX];
 	time_t started_at, ended_at;
+	uint64_t created_ms;
 	uint64_t kill_at_ms;		/* its box is ended then; 0: not asked to stop */
 	int status;			/* as from a shell */
 	uint64_t cpu_ms, bytes_up, bytes_down;
@@ -288,7 +292,7 @@ struct appliance {
 	struct part launcher[2], nursery, recorder, broker, dialer;
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */
-	uint32_t last_ring, last_order;
+	uint32_t last_ring, last_order, last_sandbox;
 	struct access_table *access;	/* what boxes have asked for */
 	struct sandbox *sandboxes;
 	unsigned n_sandboxes;		/* those that have not ended */
@@ -298,6 +302,7 @@ struct appliance {
 	const struct policy *secrets_of;	/* only those that it names are opened; NULL: all */
 	unsigned bad_secrets;
 	bool log_only;			/* nothing will run: no broker, no dialer */
+	bool started;			/* there are processes to end, and records to write */
 	bool confined, closing, drained, log_unwritable;
 	bool failed;			/* it cannot go on: ends closed */
 	const char *fatal;		/* why */

@@ -105,10 +105,11 @@ static struct str target_of(const struct verb_call *call, const char *more, stru
 	return buf_str(out);
 }
 
-static struct control_ask ask_of(const struct verb_call *call, const char *method, struct str target)
+static struct control_ask ask_of(const struct verb_call *call, const char *method,
+				 struct str target)
 {
-	return (struct control_ask){ .command = call->command, .socket = call->socket, .method = method,
-				     .target = target };
+	return (struct control_ask){ .command = call->command, .socket = call->socket,
+				     .method = method, .target = target };
 }
 
 static int list(const struct verb_call *call)
@@ -144,7 +145,8 @@ static int stop(const struct verb_call *call)
 enum { START_POLICY, START_ROOTFS, START_WORKSPACE, START_OUTPUT, START_WAIT };
 enum { ATTACH_POLICY, ATTACH_NETNS };
 
-static bool put_path(const struct verb_call *call, const char *member, const char *path, struct json *j)
+static bool put_path(const struct verb_call *call, const char *member, const char *path,
+		     struct json *j)
 {
 	struct buf whole;
 	bool ok;
@@ -212,7 +214,8 @@ static int wait_for_end(const struct verb_call *call)
 		if (call->json)
 			fputc('\n', stdout);
 		code = json_object_get(reply.json, "exit");
-		status = json_is_integer(code) ? (int)(json_integer_value(code) & 0xff) : EXIT_FAILURE;
+		status = json_is_integer(code) ? (int)(json_integer_value(code) & 0xff)
+					       : EXIT_FAILURE;
 		if (fflush(stdout) != 0)
 			status = EXIT_FAILURE;
 	}

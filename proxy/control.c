@@ -368,7 +368,8 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 
 		if (one >= 0) {
 			control_take(c, one);
-		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			   errno == ENOBUFS) {
 			event_del(c->accepting);
 			event_add(c->pause, &pause);
 			return;
@@ -392,7 +393,8 @@ struct control *control_new(const struct control_config *config)
 		c->config.idle_ms = CONTROL_IDLE_MS;
 	if (config->listener < 0)
 		return c;
-	c->accepting = event_new(config->base, config->listener, EV_READ | EV_PERSIST, on_connection, c);
+	c->accepting = event_new(config->base, config->listener, EV_READ | EV_PERSIST,
+				 on_connection, c);
 	c->pause = evtimer_new(config->base, on_pause_over, c);
 	if (c->accepting && c->pause && event_add(c->accepting, NULL) == 0)
 		return c;

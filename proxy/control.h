@@ -53,7 +53,7 @@ struct control_done {
 
 struct control_config {
 	struct event_base *base;
-	int listener;			/* control_listen(); -1: connections come by control_take() */
+	int listener;			/* control_listen(); -1: they come by control_take() */
 	gid_t group;			/* whose members may ask, too; (gid_t)-1: nobody's */
 	const struct control_route *routes;
 	void (*on_done)(void *arg, const struct control_done *done);

@@ -1,8 +1,8 @@
 /* Theory of operation
  *
  * The socket appears under its name with mode 0600 and is not listening: whoever connects now is
- * refused. Then it gets its group and mode, and only then listens. A name that is taken is tried: if
- * somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
+ * refused. Then it gets its group and mode, and only then listens. A name that is taken is tried:
+ * if somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
  * it was left behind. The folder's lock keeps two that start at once from taking each other for
  * left behind.
  */

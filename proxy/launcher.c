@@ -113,8 +113,8 @@ static void make_wire(struct launcher *l, const struct msg_wire *m, int netns)
 	struct wire_error why = { "out of memory", ENOMEM };
 	struct wire_box b;
 	bool made = (!m->netns.n || (netns = open_netns(m->netns, &why)) >= 0) &&
-		    wire_box_open(l->job->gateway, m->index, &l->job->settings->link_pool, netns, &b,
-				  &why) == OK;
+		    wire_box_open(l->job->gateway, m->index, &l->job->settings->link_pool, netns,
+				  &b, &why) == OK;
 
 	if (m->netns.n && netns >= 0)
 		close(netns);
@@ -222,8 +222,8 @@ static bool open_output(const struct box_words *w, int stdio[3], struct buf *why
 {
 	struct stat st;
 
-	stdio[1] = stdio[2] = open(w->output, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
-				   O_NOCTTY, 0600);
+	stdio[1] = stdio[2] = open(w->output, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+				   O_NONBLOCK | O_NOCTTY, 0600);
 	if (stdio[1] >= 0 && fstat(stdio[1], &st) == 0 && S_ISREG(st.st_mode))
 		return true;
 	buf_printf(why, "output %s: %s", w->output, stdio[1] < 0 ? strerror(errno) : "is no file");
@@ -235,7 +235,8 @@ static bool make(const struct launcher *l, const struct box_spec *spec, int *cha
 {
 	char isolation[BOX_ISOLATION_MAX];
 
-	if (!run_folders_ok(spec->rootfs, spec->workspace, l->job->log_path, l->job->settings, text))
+	if (!run_folders_ok(spec->rootfs, spec->workspace, l->job->log_path, l->job->settings,
+			    text))
 		return false;
 	if (box_make(spec, channel, isolation) != OK) {
 		buf_put_str(text, str_of(box_error()));

@@ -36,7 +36,7 @@ bool log_time_parse(struct str text, uint64_t *time_us);
 bool log_aside_name(struct str name, uint64_t last_us, uint64_t first_seq, char out[LOG_NAME_MAX]);
 /* Is @entry such a name for @name? */
 bool log_is_aside(struct str name, struct str entry);
-/* Order of two such names of one log, as for sort_items(): by time, then by number. */
+/* Order of two such names of one log, as for the C library's qsort: by time, then by number. */
 int log_aside_order(const char *a, const char *b);
 
 #endif

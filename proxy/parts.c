@@ -12,6 +12,9 @@
  * SIGCHLD says that somebody has ended or was stopped, not who: each process is asked. A process
  * that somebody has stopped is killed like one that hangs; the difference is that it need not be
  * waited for.
+ *
+ * Who dies between starting a process and saying so leaves us a child that we do not know. It ends,
+ * since its channel has, and is reaped like all; not while an answer may be on its way that names it.
  */
 #include "proxy/appliance.h"
 
@@ -70,6 +73,7 @@ static void order(struct part *p)
 		return;		/* likewise: it is being lost */
 	p->orderer = by;
 	p->order = m.id;
+	by->promised++;
 }
 
 void part_want(struct part *p)
@@ -92,6 +96,7 @@ void parts_order_wanted(struct appliance *a)
 /* Whom it had promised processes is to ask somebody else. */
 static void forget_orders(struct part *gone)
 {
+	gone->promised = 0;
 	for (struct part *p = gone->a->parts; p; p = p->next)
 		if (p->orderer == gone)
 			p->orderer = NULL;
@@ -151,6 +156,12 @@ void parts_launched(struct part *from, const struct msg_launched *m, int *fds, s
 {
 	struct part *p = from->a->parts;
 
+	if (from->promised == 0) {
+		channel_close_fds(fds, n_fds);
+		part_lose(from, "a process that was not ordered");
+		return;
+	}
+	from->promised--;
 	while (p && !(p->orderer == from && p->order == m->id))
 		p = p->next;
 	if (p && p->state == PART_WANTED && m->code == 0 && n_fds >= 1) {
@@ -161,10 +172,9 @@ void parts_launched(struct part *from, const struct msg_launched *m, int *fds, s
 			 strerror((int)m->code));
 		p->why = p->why_text;
 		p->orderer = NULL;
-		p->pid = (pid_t)m->pid;
-		if (p->pid)	/* the child that could not become it */
-			(void)waitpid(p->pid, NULL, 0);
-		p->pid = 0;
+		p->gone = 0;
+		if (m->pid)	/* the child that could not become it */
+			(void)waitpid((pid_t)m->pid, NULL, 0);
 		set_state(p, PART_NONE);
 		if (p->hooks->lost)
 			p->hooks->lost(p);
@@ -213,28 +223,19 @@ void part_end(struct part *p)
 		set_state(p, PART_ENDING);
 }
 
-static bool is_there(const struct appliance *a, const struct part *p)
-{
-	const struct part *q = a->parts;
-
-	while (q && q != p)
-		q = q->next;
-	return q != NULL;
-}
-
-/* A hook may free the part. */
-static void gone(const struct appliance *a, struct part *p, int status)
+static void gone(struct part *p, int status)
 {
 	bool asked = p->asked_to_end;
 
 	p->status = status;
+	p->gone = p->pid;
+	p->pid = 0;
 	set_state(p, PART_NONE);
+	/* Either may free it. */
 	if (asked && p->hooks->ended)
 		p->hooks->ended(p);
 	else if (!asked && p->hooks->lost)
 		p->hooks->lost(p);
-	if (is_there(a, p))
-		p->pid = 0;
 }
 
 /* As waitpid() would have said it. */
@@ -243,33 +244,55 @@ static int wait_status(const siginfo_t *info)
 	return info->si_code == CLD_EXITED ? info->si_status << 8 : info->si_status & 0x7f;
 }
 
-/* True: it is gone. */
-static bool look_after(const struct appliance *a, struct part *p)
+static void look_after(struct part *p)
 {
 	siginfo_t info = { .si_pid = 0 };
 
 	if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WSTOPPED | WNOHANG) < 0 || info.si_pid == 0)
-		return false;
+		return;
 	if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
 		part_lose(p, "was stopped by a signal");
-		return false;
+		return;
 	}
 	close_channel(p);	/* it may not have said so yet */
 	forget_orders(p);
-	gone(a, p, wait_status(&info));
-	return true;
+	gone(p, wait_status(&info));
 }
 
-/* A hook may add a part or free one: after each the list is walked anew. */
+static bool is_known(const struct appliance *a, pid_t pid)
+{
+	const struct part *p = a->parts;
+
+	while (p && p->pid != pid)
+		p = p->next;
+	return p != NULL;
+}
+
+static void reap_unknown(const struct appliance *a)
+{
+	siginfo_t info;
+
+	for (const struct part *p = a->parts; p; p = p->next)
+		if (p->promised)
+			return;
+	for (;;) {
+		info.si_pid = 0;
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 ||
+		    is_known(a, info.si_pid))
+			return;
+		(void)waitpid(info.si_pid, NULL, WNOHANG);
+	}
+}
+
+/* A hook may add a part, at the list's head. */
 void parts_reap(struct appliance *a)
 {
-	struct part *p = a->parts;
-
-	while (p) {
-		bool lives = p->pid > 0 && p->state != PART_WANTED && p->state != PART_NONE;
-
-		p = lives && look_after(a, p) ? a->parts : p->next;
+	for (struct part *p = a->parts, *next; p; p = next) {
+		next = p->next;
+		if (p->pid > 0 && p->state != PART_WANTED && p->state != PART_NONE)
+			look_after(p);
 	}
+	reap_unknown(a);
 }
 
 bool part_crashed(struct part *p, unsigned max)

@@ -204,7 +204,9 @@ static void put_in_force(struct sandbox *s, struct policy_file *f)
 
 struct reload {
 	struct appliance *a;
-	struct sandbox *only;
+	/* The one that it is for, which may end meanwhile; 0: all. */
+	uint32_t only;
+	char name[MSG_SANDBOX_NAME_MAX + 1];
 	struct policy_file **files;	/* compiled anew */
 	size_t n, awaited;
 	struct buf diagnostics;
@@ -225,7 +227,7 @@ static void reload_free(struct reload *r)
 static bool concerns(const struct reload *r, const struct sandbox *s)
 {
 	return s->state != SANDBOX_ENDED && s->state != SANDBOX_STOPPING &&
-	       (!r->only || r->only == s);
+	       (!r->only || (r->only == s->number && strcmp(r->name, s->name) == 0));
 }
 
 static void apply(struct reload *r)
@@ -264,7 +266,7 @@ static void on_file(void *arg, struct policy_file *f, struct str diagnostics)
 	} else {
 		r->report.ok = false;
 		buf_put_str(&r->diagnostics, diagnostics);
-		if (put_policy_reject(r->a->ring, r->only ? r->only->name : "", "", diagnostics) != OK)
+		if (put_policy_reject(r->a->ring, r->name, "", diagnostics) != OK)
 			fprintf(stderr, "exeat: a policy that does not load cannot be recorded\n");
 	}
 	if (--r->awaited == 0)
@@ -287,7 +289,10 @@ bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_
 
 	if (!r)
 		return false;
-	*r = (struct reload){ .a = a, .only = only, .report = { .ok = true }, .fn = fn, .arg = arg };
+	*r = (struct reload){ .a = a, .only = only ? only->number : 0, .report = { .ok = true },
+			      .fn = fn, .arg = arg };
+	if (only)
+		snprintf(r->name, sizeof(r->name), "%s", only->name);
 	buf_init(&r->diagnostics, MSG_DIAGNOSTICS_MAX);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		n += concerns(r, s);

@@ -45,13 +45,18 @@ struct sandbox *sandbox_by_number(struct appliance *a, uint32_t number)
 	return s;
 }
 
+/* The next one that is free: what is still said of one that has ended does not hit another. */
 static uint32_t free_number(struct appliance *a)
 {
-	uint32_t number = 1;
+	uint32_t links = wire_links(&a->settings->link_pool);
+	uint32_t number = a->last_sandbox;
 
-	while (sandbox_by_number(a, number))
-		number++;
-	return number;
+	for (uint32_t tried = 1; tried < links; tried++) {
+		number = number % (links - 1) + 1;
+		if (!sandbox_by_number(a, number))
+			return a->last_sandbox = number;
+	}
+	return links;	/* there is none: its wire will say so */
 }
 
 /* ---- making ---- */
@@ -114,6 +119,7 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	s->a = a;
 	s->number = free_number(a);
 	s->started_at = time(NULL);
+	s->created_ms = clock_ms();
 	s->status = 125;
 	s->leases_fd = -1;
 	s->wire = (struct wire_box){
@@ -396,6 +402,7 @@ void sandboxes_maker_lost(struct appliance *a, const struct part *maker)
 		s->maker = NULL;
 		s->wire_order = s->box_order = 0;
 		sandbox_fail(s, "the launcher died while it made its wire or box");
+		sandbox_step(s);	/* one that was being stopped has waited for the answer */
 	}
 }
 
@@ -561,10 +568,22 @@ void sandbox_stop(struct sandbox *s, bool kill, const char *why)
 	}
 }
 
+static const char *awaited(const struct sandbox *s)
+{
+	if (!s->wired)
+		return "its wire is not there";
+	if (s->worker.state != PART_READY)
+		return "its worker is not ready";
+	return s->ca_pem.n ? "its box is not there" : "the broker has made no certificate";
+}
+
 void sandbox_tick(struct sandbox *s, uint64_t now)
 {
 	if (s->state == SANDBOX_RUNNING && s->kill_at_ms && now >= s->kill_at_ms)
 		end_now(s);
+	else if (s->state == SANDBOX_STARTING && s->a->confined &&
+		 now - s->created_ms >= SANDBOX_START_MS)
+		sandbox_fail(s, "not started within %d s: %s", SANDBOX_START_MS / 1000, awaited(s));
 }
 
 void sandbox_count(struct sandbox *s)

@@ -39,7 +39,7 @@ struct serve_api {
 	struct control *control;
 	struct waiter *waiters;
 	struct serve_view *ended[SERVE_ENDED_MAX];	/* newest first */
-	int nothing;			/* /dev/null: a box's input, and where its output is not kept */
+	int nothing;			/* /dev/null: a box's input, and output that is not kept */
 	const char *runtime;
 	uint64_t started_us;
 };
@@ -81,9 +81,13 @@ static void no_such(struct control_request *rq, struct str name)
 		       STR_ARG(name));
 }
 
-/* What is not on record does not happen. */
-static bool can_record(const struct serve_api *api, struct control_request *rq)
+/* What is not on record does not happen, and nothing begins at the end. */
+static bool can_change(const struct serve_api *api, struct control_request *rq)
 {
+	if (api->config.a->closing) {
+		control_refuse(rq, 503, "the appliance is about to end");
+		return false;
+	}
 	if (!api->config.a->log_unwritable)
 		return true;
 	control_refuse(rq, 503, "the audit log cannot be written: nothing is changed until it can");
@@ -113,7 +117,8 @@ static void wait_for(struct serve_api *api, struct control_request *rq, struct s
 		control_refuse(rq, 503, "out of memory");
 		return;
 	}
-	*w = (struct waiter){ .next = api->waiters, .api = api, .sandbox = s, .what = what, .rq = rq };
+	*w = (struct waiter){ .next = api->waiters, .api = api, .sandbox = s, .what = what,
+			      .rq = rq };
 	api->waiters = w;
 	if (while_there)
 		control_on_gone(rq, on_gone, w);
@@ -302,7 +307,8 @@ static struct start_job *start_new(struct serve_api *api, struct control_request
 	job->api = api;
 	job->rq = rq;
 	job->policy_path = path_of_policy(job, a);
-	job->spec = (struct sandbox_spec){ .name = word(job, a->name), .rootfs = word(job, a->rootfs),
+	job->spec = (struct sandbox_spec){ .name = word(job, a->name),
+					   .rootfs = word(job, a->rootfs),
 					   .workspace = word(job, a->workspace),
 					   .output = word(job, a->output),
 					   .stdio = { nothing, nothing, nothing }, .netns = -1,
@@ -326,7 +332,7 @@ static void on_policy(void *arg, struct policy_file *file, struct str diagnostic
 		if (put_policy_reject(a->ring, job->spec.name, job->policy_path, diagnostics) != OK)
 			fprintf(stderr, "exeat: a policy that does not load cannot be recorded\n");
 		control_refuse(job->rq, 422, "its policy does not load:\n%.*s", STR_ARG(diagnostics));
-	} else {
+	} else if (can_change(api, job->rq)) {
 		job->spec.policy = file;
 		s = sandbox_create(a, &job->spec, why, sizeof(why));
 		if (!s)
@@ -346,7 +352,7 @@ static void serve_sandbox_start(struct control_request *rq, const void *args, vo
 	struct start_job *job;
 
 	control_about(rq, a->name);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (sandbox_find(api->config.a, a->name)) {
 		control_refuse(rq, 409, "a sandbox \"%.*s\" is there: stop it, or choose another name",
@@ -390,7 +396,7 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	struct json j;
 
 	control_about(rq, a->name);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (!s) {
 		no_such(rq, a->name);
@@ -445,7 +451,7 @@ static void serve_policy_reload(struct control_request *rq, const void *args, vo
 	struct reload_job *job;
 
 	control_about(rq, a->sandbox);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (a->sandbox.n && !only) {
 		no_such(rq, a->sandbox);
@@ -514,9 +520,10 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 	struct appliance *app = api->config.a;
 	enum err e;
 
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
-	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note, clock_wall_us());
+	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note,
+			       clock_wall_us());
 	if (e == ERR_NOTFOUND)
 		control_refuse(rq, 404, "there is no request %u that is open", (unsigned)a->number);
 	else if (e)
@@ -536,7 +543,8 @@ static void on_done(void *arg, const struct control_done *done)
 		return;
 	if (put_control(api->config.a->ring, done) != OK)
 		fprintf(stderr, "exeat: a control request of user %u cannot be recorded: %.*s %.*s (%u)\n",
-			(unsigned)done->peer.uid, STR_ARG(done->method), STR_ARG(done->path), done->status);
+			(unsigned)done->peer.uid, STR_ARG(done->method), STR_ARG(done->path),
+			done->status);
 }
 
 static const struct control_route routes[] = {
@@ -552,7 +560,8 @@ static const struct control_route routes[] = {
 struct serve_api *serve_api_open(const struct serve_api_config *config)
 {
 	struct serve_api *api = calloc(1, sizeof(*api));
-	const struct control_config control = { .base = config->a->base, .listener = config->listener,
+	const struct control_config control = { .base = config->a->base,
+						.listener = config->listener,
 						.group = config->group, .routes = routes,
 						.on_done = on_done, .arg = api };
 

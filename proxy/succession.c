@@ -28,7 +28,7 @@ void tell_lost(const struct part *p, const char *what_now)
 	const struct sandbox *s = p->role == ROLE_WORKER ? p->owner : NULL;
 	int status = p->status;
 
-	if (p->pid == 0)
+	if (p->gone == 0)
 		fprintf(stderr, "exeat: the %s%s%s %s (exeat-%s in %s); %s\n", role_name(p->role),
 			s ? " of " : "", s ? s->name : "", p->why ? p->why : "is gone",
 			role_name(p->role), p->a->programs, what_now);
@@ -281,7 +281,7 @@ static void launcher_lost(struct part *p)
 		no_log_file(p->a, ECHILD);
 	}
 	replace(p);
-	if (!p->a->closing && other->state != PART_READY)
+	if (!p->a->closing && other->state != PART_READY && other->state != PART_STARTING)
 		appliance_fail(p->a, "nothing can be started any more");
 	parts_order_wanted(p->a);
 }

@@ -220,6 +220,7 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	if (!a->base || !a->access || !watch(a))
 		return false;
 	part_adopt(&a->launcher[0], channel, pid);
+	a->started = true;
 	part_want(&a->recorder);
 	if (!a->log_only) {
 		part_want(&a->nursery);
@@ -334,7 +335,7 @@ bool appliance_close(struct appliance *a, const char *how)
 		how = a->fatal;
 	a->closing = true;
 	a->failed = false;
-	if (a->base && a->launcher[0].pid) {
+	if (a->started) {
 		for (struct sandbox *s = a->sandboxes; s; s = s->next)
 			sandbox_stop(s, true, how);
 		ok = run_until(a, no_sandboxes, STOP_GRACE_MS) && ok;

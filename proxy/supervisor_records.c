@@ -101,7 +101,7 @@ enum err put_role_lost(const struct part *p, const char *sandbox)
 	record_begin(&r, RECORD_worker_lost);
 	record_str(&r, REC_sandbox, str_of(sandbox));
 	record_str(&r, REC_role, str_of(role_name(p->role)));
-	record_u64(&r, REC_pid, (uint64_t)p->pid);
+	record_u64(&r, REC_pid, (uint64_t)p->gone);
 	if (WIFSIGNALED(p->status))
 		record_u64(&r, REC_signal, (uint64_t)WTERMSIG(p->status));
 	else

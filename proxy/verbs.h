@@ -57,8 +57,8 @@ int verbs_run(const struct verbs *v, int argc, char **argv);
 /* Asks, shows the answer with @show (--json: as it is), and says the exit status. */
 int verb_ask(const struct verb_call *call, const struct control_ask *ask,
 	     void (*show)(const struct json_t *answer));
-/* A file's path from its '/', as an appliance needs it. False: the folder that it starts from is not
- * known; said on stderr. */
+/* A file's path from its '/', as an appliance needs it. False: the folder that it starts from is
+ * not known; said on stderr. */
 bool verb_path(const struct verb_call *call, const char *path, struct buf *out);
 
 #endif

@@ -324,7 +324,8 @@ enum box_news box_hear(struct box *b)
 		return BOX_READY;
 	b->ended = true;
 	/* It has none where it was ended by us, or where the keeper was. */
-	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED && m.value >= 0 ? m.value : 128 + SIGKILL;
+	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED && m.value >= 0 ? m.value
+									     : 128 + SIGKILL;
 	b->cpu_ms = m.cpu_ms;
 	return n == sizeof(m) && m.kind == KEEPER_FAILED ? BOX_FAILED : BOX_ENDED;
 }

@@ -146,7 +146,8 @@ static enum err join(const struct enter_spec *spec, const char **what)
 	e = cgroup_join(cgroup);
 	if (e == OK) {
 		*what = "its namespaces";
-		e = prctl(PR_SET_DUMPABLE, 0) == 0 && setns(pidfd, NAMESPACES) == 0 ? OK : ERR_SYSTEM;
+		e = prctl(PR_SET_DUMPABLE, 0) == 0 && setns(pidfd, NAMESPACES) == 0
+			? OK : ERR_SYSTEM;
 	}
 	close(pidfd);
 	return e;

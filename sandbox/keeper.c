@@ -260,8 +260,8 @@ static enum err write_config(const struct keeper *k)
 	return e;
 }
 
-/* The bundle is seen by the keeper and the runtime alone; who runs a further command in the box finds
- * its environment here. */
+/* The bundle is seen by the keeper and the runtime alone; who runs a further command in the box
+ * finds its environment here. */
 static enum err write_environment(const struct keeper *k)
 {
 	int folder = open(k->state, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -81,7 +81,8 @@ struct condition {
 /* Where the rules go: into the configuration, or into a filter of our own. Conditions of one rule
  * must all hold. */
 struct out {
-	void (*rule)(void *arg, const char *const *names, int error, const struct condition *c, size_t n);
+	void (*rule)(void *arg, const char *const *names, int error, const struct condition *c,
+		     size_t n);
 	void *arg;
 };
 
@@ -241,18 +242,20 @@ struct filter {
 static void filter_rule(void *arg, const char *const *names, int error, const struct condition *c,
 			size_t n)
 {
+	const uint32_t action = SCMP_ACT_ERRNO((uint16_t)error);
 	struct scmp_arg_cmp args[CONDITIONS_MAX];
 	struct filter *f = arg;
 
 	for (size_t i = 0; i < n && i < CONDITIONS_MAX; i++)
-		args[i] = (struct scmp_arg_cmp){ c[i].argument, c[i].op, c[i].value, c[i].value_two };
+		args[i] = (struct scmp_arg_cmp){ c[i].argument, c[i].op, c[i].value,
+						 c[i].value_two };
 	for (; *names && !f->failed; names++) {
 		int call = seccomp_syscall_resolve_name(*names);
 
 		if (call != __NR_SCMP_ERROR)
 			f->failed = n > CONDITIONS_MAX ||
-				    seccomp_rule_add_array(f->ctx, SCMP_ACT_ERRNO((uint16_t)error), call,
-							   (unsigned)n, args) != 0;
+				    seccomp_rule_add_array(f->ctx, action, call, (unsigned)n,
+							   args) != 0;
 	}
 }
 

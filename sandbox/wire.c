@@ -503,13 +503,18 @@ static struct rules_pair own_pair(const struct wire_box *b)
 	return (struct rules_pair){ .address = b->gateway, .port = WIRE_NOTICE_PORT };
 }
 
-static enum err number_box(uint32_t index, const struct addr_range *pool, struct wire_box *b,
-			   struct wire_error *why)
+uint32_t wire_links(const struct addr_range *pool)
 {
 	uint64_t links = pool->net.family == 4 && pool->bits <= LINK_BITS ?
 			 UINT64_C(1) << (LINK_BITS - pool->bits) : 0;
 
-	if (index >= links || index >= WIRE_BOXES_MAX) {
+	return links < WIRE_BOXES_MAX ? (uint32_t)links : WIRE_BOXES_MAX;
+}
+
+static enum err number_box(uint32_t index, const struct addr_range *pool, struct wire_box *b,
+			   struct wire_error *why)
+{
+	if (index >= wire_links(pool)) {
 		*why = (struct wire_error){ .what = "link pool: no room for another box",
 					    .code = ENOSPC };
 		return ERR_FULL;

@@ -62,6 +62,9 @@ int wire_gateway_netns(const struct wire_gateway *g);
  * to either. */
 must_use enum err wire_gateway_rejoin(struct wire_gateway *g, struct wire_error *why);
 
+/* How many /30s it has that can be used: indices are below. */
+uint32_t wire_links(const struct addr_range *link_pool);
+
 /* @link_pool gives the /30 number @index. @netns: a namespace that is there, to attach to,
  * borrowed; -1: one is made. One that has any interface but loopback is refused (EEXIST): it has
  * another way out. The box is admitted to its gateway's WIRE_NOTICE_PORT for as long as it is

@@ -19,7 +19,6 @@ DOCUMENTS = ["README.md", "ARCHITECTURE.md"]
 # Named to say what is not used, or used by a program that is not ours.
 ELSEWHERE = {
     "inet_aton",             # whose forms of addresses are refused
-    "qsort",                 # which makes system calls
     "SO_MARK", "TCP_ULP", "TCP_FASTOPEN_CONNECT",    # options that a role is refused
     "ARES_ECONNREFUSED", "X509_STORE", "MASKED_EQ",  # parts of names that libraries have
 }

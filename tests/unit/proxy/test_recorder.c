@@ -274,6 +274,42 @@ static void what_is_in_the_rings_is_written_when_the_supervisor_goes(void **stat
 	must_have(f, 2);
 }
 
+/* A recorder that was killed between a record's stamp and its line. */
+static void stamp_the_next(struct fixture *f)
+{
+	struct ring_fds fds = { dup(f->ring.memory), dup(f->ring.wake), dup(f->ring.room) };
+	struct ring *reader;
+	struct str record;
+
+	assert_int_equal(ring_open_reader(&fds, &reader), OK);
+	assert_int_equal(ring_next(reader, &record), OK);
+	ring_set_stamp(reader, ring_position(reader), 12345);
+	ring_close(reader);
+}
+
+static void a_successor_looks_through_a_long_file_for_what_may_be_written(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!find_programs(f))
+		skip();
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	start(f);
+	give_ring(f);
+	for (unsigned i = 0; i < 500; i++)
+		assert_int_equal(dns(f), OK);
+	drain(f);
+	wait_until(f, &f->drained, 1);
+	stop(f);
+	assert_int_equal(dns(f), OK);
+	stamp_the_next(f);
+	start(f);
+	give_ring(f);
+	drain(f);
+	wait_until(f, &f->drained, 2);
+	must_have(f, 501);
+}
+
 /* Waits, by the ring's own means, until the recorder takes records again or does not. */
 static void wait_refusing(struct fixture *f, bool refuses)
 {
@@ -544,6 +580,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_is_drained_is_in_the_file),
+		CASE(a_successor_looks_through_a_long_file_for_what_may_be_written),
 		CASE(what_is_in_the_rings_is_written_when_the_supervisor_goes),
 		CASE(a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_room),
 		CASE(a_lock_that_is_never_given_back_refuses),

@@ -344,16 +344,17 @@ static void parent_killed_takes_the_box_with_it(void **state)
 	close(out[0]);
 }
 
+/* The youngest: one before it may have ended, and not be collected yet. */
 static pid_t keeper_of(pid_t parent)
 {
 	char path[64];
-	int pid = 0;
+	int pid = 0, one;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
 	f = fopen(path, "re");
-	if (f && fscanf(f, "%d", &pid) != 1)
-		pid = 0;
+	while (f && fscanf(f, "%d", &one) == 1)
+		pid = one;
 	if (f)
 		fclose(f);
 	return pid;
