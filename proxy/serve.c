@@ -97,7 +97,8 @@ static void on_tick(struct appliance *a)
 }
 
 /* The socket is there before this process can make none any more, and answers once all is ready. */
-static bool run(struct appliance *a, struct serve *serve, const struct serve_spec *spec, int listener)
+static bool run(struct appliance *a, struct serve *serve, const struct serve_spec *spec,
+		int listener)
 {
 	if (!appliance_open(a, NULL) || a->bad_secrets)
 		return false;

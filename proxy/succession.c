@@ -389,7 +389,8 @@ const struct part_hooks recorder_hooks = { .started = recorder_started, .ready =
 static bool broker_started(struct part *p)
 {
 	struct appliance *a = p->a;
-	enum err e = start_broker(p->channel, &a->broker_start, a->secrets_of, &a->broker_ring->fds);
+	enum err e = start_broker(p->channel, &a->broker_start, a->secrets_of,
+				  &a->broker_ring->fds);
 
 	if (e == ERR_NOTFOUND)
 		a->bad_secrets++;

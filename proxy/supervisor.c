@@ -133,7 +133,8 @@ static bool open_rings(struct appliance *a)
 		return false;
 	own = (struct ring_fds){ dup(a->own_ring->fds.memory), dup(a->own_ring->fds.wake),
 				 dup(a->own_ring->fds.room) };
-	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings, a->found) == OK;
+	return ring_open_writer(&own, &a->ring) == OK &&
+	       put_start(a->ring, a->settings, a->found) == OK;
 }
 
 static bool open_log_key(struct appliance *a)
