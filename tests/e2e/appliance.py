@@ -106,8 +106,10 @@ class Appliance(b.Run):
                      f"policies: {{directory: {self.dir}/policies}}\n" + extra)
         self.errors = f"{self.dir}/errors{bed.runs}"
         with open(self.errors, "wb") as f:
+            # It dies with the test, also where a case has failed and left it.
             super().__init__(bed, subprocess.Popen([exeat, "serve", "--settings", self.settings], stdout=f, stderr=f,
-                                                   stdin=subprocess.DEVNULL, **popen), log)
+                                                   stdin=subprocess.DEVNULL, preexec_fn=lambda: b.LIBC.prctl(1, 9),
+                                                   **popen), log)
         self.status = None
         if ready:
             b.wait_until("the appliance to be ready", self._is_ready)
