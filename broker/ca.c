@@ -19,8 +19,8 @@
 #define BACKDATE_SECONDS 3600
 #define CERTIFICATE_MAX 8192
 
-/* What all leaves for one key have in common, made once: the key itself, read, and extensions, which
- * cost more to make than a signature. */
+/* What all leaves for one key have in common, made once: the key itself, read, and extensions,
+ * which cost more to make than a signature. */
 #define MOLD_EXTENSIONS 4
 struct mold {
 	struct buf spki;
@@ -390,7 +390,8 @@ static bool make_leaf(const struct ca *c, X509 *x, const struct subject *s)
 		X509_set1_notAfter(x, X509_get0_notAfter(c->cert))) &&
 	       X509_set_issuer_name(x, X509_get_subject_name(c->cert)) &&
 	       (!has_cn || add_name(X509_get_subject_name(x), NID_commonName, s->name)) &&
-	       add_mold(x, &c->mold) && add_san(x, s, !has_cn) && X509_sign(x, c->key, EVP_sha256()) > 0;
+	       add_mold(x, &c->mold) && add_san(x, s, !has_cn) &&
+	       X509_sign(x, c->key, EVP_sha256()) > 0;
 }
 
 enum err ca_leaf(struct ca *c, struct str name, struct str spki, struct buf *out)

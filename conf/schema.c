@@ -111,7 +111,8 @@ const char *schema_written(enum schema_type type, uint64_t v, char *out, size_t 
 static void fill_amount(const struct walk *w, const struct schema_row *row,
 			const struct yaml_node *value)
 {
-	uint64_t v, max = row->max ? row->max : row->type == SCHEMA_NUMBER ? UINT32_MAX : UINT64_MAX;
+	uint64_t v;
+	uint64_t max = row->max ? row->max : row->type == SCHEMA_NUMBER ? UINT32_MAX : UINT64_MAX;
 	char low[32], high[32];
 	const char *form;
 

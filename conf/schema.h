@@ -41,16 +41,19 @@ struct schema_row {
 	const char *key;
 	enum schema_type type;
 	size_t offset;
-	uint64_t min, max; /* NUMBER, DURATION (ms), SIZE; max alone: bytes of a TEXT, items of TEXTS,
-			    * LIST and MAP; max 0: no limit */
+	/* NUMBER, DURATION (ms), SIZE; max alone: bytes of a TEXT, items of TEXTS, LIST and MAP;
+	 * max 0: no limit. */
+	uint64_t min, max;
 	const char *initial; /* the default, as it would be written; NULL: the field stays zero */
-	const char *without;	/* what holds where it is not written and has no default, in words */
+	/* What holds where it is not written and has no default, in words. */
+	const char *without;
 	bool required;
 	const char *const *choices;	/* CHOICE: NULL-ended */
 	const char *later; /* CHOICE: values that this version does not have, space-separated */
 	const struct schema_row *rows;	/* GROUP */
-	const struct schema_row *each;	/* MAP: what a value is, for the documents; .key: what a key is */
-	const char *pattern;		/* TEXT, TEXTS: what .check wants, as ECMA 262 has it; or NULL */
+	/* MAP: what a value is, for the documents; its .key: what a key is */
+	const struct schema_row *each;
+	const char *pattern;	/* TEXT, TEXTS: what .check wants, as ECMA 262 has it; or NULL */
 	const char *help;		/* one line */
 	/* Further checks once the type holds: NULL, or what is wrong (static text). */
 	const char *(*check)(struct str value);

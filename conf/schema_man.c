@@ -7,7 +7,7 @@ struct man {
 	struct buf path;	/* "limits.idle" */
 };
 
-/* Running text in mdoc: a backslash starts an escape, a dot or quote at a line's start a request. */
+/* Running text in mdoc: a backslash starts an escape, a dot or quote at its start a request. */
 static void put_text(struct buf *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')

@@ -58,7 +58,8 @@ struct ask {
 	bool full;		/* failed because there were too many */
 	unsigned sends;
 	/* what is asked */
-	struct buf text;	/* a name; of a grant: method, path; of an access: method, URL, reason */
+	/* A name; of a grant: method, path; of an access: method, URL, reason. */
+	struct buf text;
 	size_t method_n, url_n;
 	bool literal;
 	uint16_t port;

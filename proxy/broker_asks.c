@@ -5,8 +5,8 @@
  * its struct secret, in the edit and in the channel's packet, each wiped when it is done with.
  *
  * A worker that asks in a flood costs only itself: past REFUSALS_PER_SECOND its refusals are
- * counted and the count is in its next or last record (suppressed), past its grants a second it gets
- * none until the second is over. One that does not read its answers is ended by its full queue
+ * counted and the count is in its next or last record (suppressed), past its grants a second it
+ * gets none until the second is over. One that does not read its answers is ended by its full queue
  * (broker_limit()).
  *
  * Leaves: only for a name that the policy could allow with nothing but the name known, or with

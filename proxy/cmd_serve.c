@@ -43,7 +43,8 @@ static bool parse(int argc, char **argv, const char **settings, int *status)
 	argv[0] = command_name;
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c != 's') {
-			*status = c == 'h' ? usage_show(usage_text) : usage_wrong(command_name, NULL);
+			*status = c == 'h' ? usage_show(usage_text) :
+					     usage_wrong(command_name, NULL);
 			return false;
 		}
 		*settings = optarg;

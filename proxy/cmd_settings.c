@@ -37,7 +37,8 @@ static const char usage_text[] =
 
 static int write_out(struct buf *out)
 {
-	bool good = !out->failed && fwrite(out->p, 1, out->n, stdout) == out->n && fflush(stdout) == 0;
+	bool good = !out->failed && fwrite(out->p, 1, out->n, stdout) == out->n &&
+		    fflush(stdout) == 0;
 
 	buf_free(out);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;

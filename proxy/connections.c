@@ -108,7 +108,8 @@ static void start_refused_timer(struct connections *all)
 }
 
 /* @verdict: empty where the connections wait. */
-static void tell_count(struct connections *all, struct str verdict, const char *reason, uint64_t *count)
+static void tell_count(struct connections *all, struct str verdict, const char *reason,
+		       uint64_t *count)
 {
 	struct record r;
 

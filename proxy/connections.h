@@ -5,8 +5,8 @@
  * Ownership   the list owns its connections; connections_free() ends them all.
  * Blocking    never.
  * Failure     past w->max_connections a connection is accepted and reset at once, counted into one
- *             record a second. Where the machine has no descriptors or memory left, accepting stops until a
- *             connection has closed or a second is over, and a record says so.
+ *             record a second. Where the machine has no descriptors or memory left, accepting stops
+ *             until a connection has closed or a second is over, and a record says so.
  * Limits      CONNECTIONS_ACCEPTS a wake-up; w->max_connections.
  * Tests       tests/unit/proxy/test_engine.c
  */

@@ -12,8 +12,8 @@
  * Blocking    dialer_new() reads resolv.conf; then never.
  * Failure     a message that cannot be served is answered with its status; a worker that does not
  *             take its answers loses its sandbox. dialer_policy(): the policy in force stays.
- *             dialer_peer(), dialer_policy(): ERR_NOTFOUND where there is no such sandbox, which was
- *             given up then.
+ *             dialer_peer(), dialer_policy(): ERR_NOTFOUND where there is no such sandbox, which
+ *             was given up then.
  * Limits      a sandbox: DIALER_RESOLVES_MAX and the start's dials under way, DIALER_TICKETS_MAX
  *             connections open; past them RESOLVE_QUOTA and DIAL_QUOTA. The start's bytes wait for
  *             a worker that does not read; then its sandbox is given up.
@@ -28,8 +28,8 @@
 
 #define DIALER_RESOLVES_MAX 256
 #define DIALER_SANDBOXES_MAX 4096
-/* Under way, of all sandboxes together: past half of it, one that has its share or more gets no other,
- * and each still gets its share. */
+/* Under way, of all sandboxes together: past half of it, one that has its share or more gets no
+ * other, and each still gets its share. */
 #define DIALER_DIALS_ALL 4096
 #define DIALER_OWN_MAX 128
 

@@ -8,25 +8,23 @@
  * not pass it), so that a successor of this process reads it again. It becomes a line of its own
  * when its end is over RECORD_BEGIN_HOLD_MS away, when its ring is over half full, when all is
  * wanted, and at once when its slot of the table is taken. What a batch does to the table holds
- * only once the batch is written: lines of held begins are marked, and the mark is taken back
- * when it fails. A begin whose end was seen is dropped at once: a rewind gives the end again,
- * and the end says all that the begin did. The held begins of a ring are in a list, the oldest
- * first: the order of their positions and of when they are due is the same.
+ * only once the batch is written: lines of held begins are marked, and the mark is taken back when
+ * it fails. A begin whose end was seen is dropped at once: a rewind gives the end again, and the
+ * end says all that the begin did. The held begins of a ring are in a list, the first due first.
  *
  * No record becomes two lines, whenever this process dies. Before a batch is written, each record's
  * place in its ring is stamped with the beginning of its line's hash. A successor gets the rings as
- * they were left, and for a record that has a stamp and was there before it, looks whether a
- * line of that hash is in the file: then it is written already. The lines are looked at once,
- * when the first such record comes, and forgotten when no ring has any left. Before a file is
- * ended nothing is held, so that no tail is behind its lines.
+ * they were left, and for a record that has a stamp and was there before it, looks whether a line
+ * of that hash is in the file: then it is written already. The lines are looked at once, when the
+ * first such record comes, and forgotten when no ring has any left. Before a file is ended nothing
+ * is held, so that no tail is behind its lines.
  *
  * Checkpoints count the lines that this process has written. A checkpoint and the line that ends a
  * file fit into every batch, also a full one.
  *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
- * good, which stops its traffic, and a line of kind log_fault says why. A writer could put
- * stamps of other lines on records that it left for a successor: those, its own, would be
- * missing.
+ * good, which stops its traffic, and a line of kind log_fault says why. A writer could put stamps
+ * of other lines on records that it left for a successor: those, its own, would be missing.
  */
 #include "proxy/journal.h"
 
@@ -38,7 +36,6 @@
 #include <time.h>
 
 #include "conf/json.h"
-#include "conf/sort.h"
 #include "proxy/allowance.h"
 #include "proxy/clock.h"
 
@@ -85,7 +82,7 @@ struct journal {
 	bool unsynced;		/* lines are in the file that are perhaps not on the disk */
 	bool has_written;
 	uint64_t since_checkpoint, checkpoint_due;
-	struct buf recalled;	/* stamps of the lines that were there, sorted */
+	struct buf recalled;	/* stamps of the lines that were there */
 	bool recalls;
 	struct {		/* the batch that is being made */
 		uint64_t lines, records, since_checkpoint;
@@ -243,9 +240,8 @@ static enum err put_checkpoint(struct journal *j)
 {
 	struct log_place place = log_next_place(j->log);
 	struct checkpoint c = { .id = log_signer_id(j->config.signer) };
-	struct log_line line = { .time_us = clock_wall_us(),
-				 .kind = record_kind_name(RECORD_checkpoint),
-				 .fields = checkpoint_fields, .arg = &c, .ends_file = true };
+	struct log_line line = { .time_us = clock_wall_us(), .fields = checkpoint_fields, .arg = &c,
+				 .kind = record_kind_name(RECORD_checkpoint), .ends_file = true };
 	enum err e = log_sign(j->config.signer, place.seq, place.prev, c.signature);
 
 	if (!e)
@@ -305,8 +301,7 @@ static void record_fields(void *arg, struct json *json)
 }
 
 /* @position: where the record stands in its ring. */
-static enum err put_record(struct journal *j, struct source *s, struct str bytes,
-			   uint64_t position)
+static enum err put_record(struct journal *j, struct source *s, struct str bytes, uint64_t position)
 {
 	struct record_head head;
 	struct record_line r = { s, &head, bytes };
@@ -346,24 +341,14 @@ static void fault_fields(void *arg, struct json *json)
 
 static enum err put_fault(struct journal *j, struct fault *f)
 {
-	struct log_line line = { .time_us = clock_wall_us(),
+	struct log_line line = { .time_us = clock_wall_us(), .fields = fault_fields, .arg = f,
 				 .kind = record_kind_name(RECORD_log_fault),
-				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE,
-				 .fields = fault_fields, .arg = f };
+				 .sandbox = f->source ? str_of(f->source->sandbox) : STR_NONE };
 
 	return put_line(j, &line);
 }
 
 /* ---- what a process before this one has written ---- */
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x, y;
-
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return x < y ? -1 : x > y;
-}
 
 /* Is the record that ring_next() gave last in the file already? */
 static enum err is_written(struct journal *j, const struct source *s, bool *yes)
@@ -378,12 +363,9 @@ static enum err is_written(struct journal *j, const struct source *s, bool *yes)
 
 		if (e)
 			return e;
-		if (j->recalled.n)
-			sort_items(j->recalled.p, j->recalled.n / sizeof(stamp), sizeof(stamp), by_value);
 		j->recalls = true;
 	}
-	*yes = j->recalled.n && bsearch(&stamp, j->recalled.p, j->recalled.n / sizeof(stamp),
-					sizeof(stamp), by_value);
+	*yes = log_recalled(&j->recalled, stamp);
 	return OK;
 }
 
@@ -608,9 +590,8 @@ static bool wants_checkpoint(const struct journal *j, uint64_t now_ms, enum jour
 
 static enum err put_last(struct journal *j, uint64_t now_ms, enum journal_want want)
 {
-	struct log_line line = { .time_us = clock_wall_us(),
-				 .kind = record_kind_name(RECORD_rotated),
-				 .ends_file = true };
+	struct log_line line = { .time_us = clock_wall_us(), .ends_file = true,
+				 .kind = record_kind_name(RECORD_rotated) };
 	enum err e = OK;
 
 	if (wants_checkpoint(j, now_ms, want))

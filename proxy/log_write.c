@@ -30,6 +30,7 @@
 #include "conf/date.h"
 #include "conf/hex.h"
 #include "conf/json.h"
+#include "conf/sort.h"
 
 #define HASH_BYTES 32
 #define PREFIX_SEQ "{\"seq\":"
@@ -470,6 +471,21 @@ static enum err recall_lines(struct log_file *l, struct str text, struct buf *st
 	return stamps->failed ? ERR_NOMEM : OK;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+bool log_recalled(const struct buf *stamps, uint64_t stamp)
+{
+	return stamps->n && bsearch(&stamp, stamps->p, stamps->n / sizeof(stamp), sizeof(stamp),
+				      by_value);
+}
+
 /* From the middle of a line on, that line's stamp is nobody's. */
 enum err log_recall(struct log_file *l, struct buf *stamps)
 {
@@ -485,6 +501,8 @@ enum err log_recall(struct log_file *l, struct buf *stamps)
 	e = read_all(l->fd, text, n, size - n);
 	if (!e)
 		e = recall_lines(l, str_n(text, n), stamps);
+	if (!e && stamps->n)
+		sort_items(stamps->p, stamps->n / sizeof(uint64_t), sizeof(uint64_t), by_value);
 	free(text);
 	return e;
 }

@@ -90,8 +90,9 @@ struct log_place {
 struct log_place log_next_place(const struct log_file *l);
 /* Of the line that was put last: the first bytes of its hash, never 0. */
 uint64_t log_stamp(const struct log_file *l);
-/* Adds the stamps of all lines in the file's last LOG_RECALL_MAX bytes, unordered. */
+/* Adds the stamps of all lines in the file's last LOG_RECALL_MAX bytes, for log_recalled(). */
 #define LOG_RECALL_MAX (32u << 20)
 must_use enum err log_recall(struct log_file *l, struct buf *stamps);
+bool log_recalled(const struct buf *stamps, uint64_t stamp);
 
 #endif

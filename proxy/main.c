@@ -75,8 +75,8 @@ int main(int argc, char **argv)
 {
 	if (!have_three_descriptors())
 		return EX_OSERR;
-	/* A box passes through folders that are made for it as somebody who is not root. What others
-	 * must not read says so where it is made. */
+	/* A box passes through folders that are made for it as somebody who is not root. What
+	 * others must not read says so where it is made. */
 	(void)umask(022);
 	if (argc < 2)
 		return usage_wrong("exeat", "a command is needed: " COMMANDS);

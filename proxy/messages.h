@@ -41,8 +41,8 @@ enum message_type {
 	MSG_SANDBOX,
 	MSG_SANDBOX_CA,		/* broker: the sandbox's CA certificate */
 	MSG_SANDBOX_GONE,	/* it is over, or its worker is: all of it is forgotten */
-	MSG_PEER,		/* to worker, dialer, broker: a successor's channel instead of a dead one's */
-	MSG_POLICY,		/* to worker, dialer, broker: from now on this is the sandbox's policy */
+	MSG_PEER,		/* to worker, dialer, broker: a dead one's successor's channel */
+	MSG_POLICY,		/* to worker, dialer, broker: the sandbox's policy from now on */
 	MSG_POLICY_TAKEN,
 	MSG_SECRET,		/* to the broker, before READY: one secret's source */
 	MSG_SECRET_BAD,
@@ -53,7 +53,7 @@ enum message_type {
 	MSG_DRAIN,		/* to the recorder: write down all there is */
 	MSG_DRAINED,
 	MSG_LOG_STATE,		/* recorder: the log cannot be written, or can again */
-	MSG_LOG_FULL,		/* recorder: the file is to be rotated, or has been by another writer */
+	MSG_LOG_FULL,		/* recorder: rotate the file, or another writer has done so */
 	MSG_LOG_FILE,		/* to the recorder: the new file */
 	MSG_READ_DONE,
 	/* worker and supervisor */
@@ -100,8 +100,8 @@ enum { FD_SANDBOX_WORKER, FD_SANDBOX_OTHER, FD_SANDBOX_POLICY };
 #define MSG_DIAGNOSTICS_MAX 8192	/* more than a record takes */
 #define MSG_SECRETS_MAX 256		/* of all sandboxes together */
 #define MSG_URL_PATH_MAX 32768
-/* So many answers may a worker leave unread at one peer, which gives its sandbox up with the next: a
- * worker that asks without reading costs its peer no more. */
+/* So many answers may a worker leave unread at one peer, which gives its sandbox up with the next:
+ * a worker that asks without reading costs its peer no more. */
 #define MSG_CREDITS 4096
 #define MSG_CONNECTIONS_MAX 16384	/* of a box; each takes two descriptors of its worker */
 #define MSG_ADDRS_MAX 16		/* addresses of one answer that are passed on */
@@ -132,14 +132,14 @@ struct msg_dialer_start {
 	uint32_t queued;		/* bytes that may wait for its worker */
 };
 
-struct msg_broker_start {		/* descriptors: a ring's three, and the key that CAs are sealed with */
+struct msg_broker_start {	/* descriptors: a ring's three, the key that CAs are sealed with */
 	uint32_t secrets;		/* so many MSG_SECRET follow */
 	uint32_t grants;		/* a sandbox gets in a second */
 	uint32_t queued;		/* bytes that may wait for its worker */
 };
 
 struct msg_recorder_start {
-	struct str path;		/* to be told; descriptors: the file, the signing key's file */
+	struct str path;	/* to be told; descriptors: the file, the signing key's file */
 	uint8_t synced;			/* log.durability */
 	uint64_t rotate_bytes;		/* 0: never */
 	uint32_t rotate_seconds;	/* 0: never */
@@ -175,7 +175,7 @@ struct msg_launch {
 
 struct msg_launched {			/* descriptors, where it was: channel, pidfd */
 	uint32_t id;
-	uint32_t pid;			/* a child of the supervisor, of a failed start, too; or 0 */
+	uint32_t pid;		/* a child of the supervisor, of a failed start, too; or 0 */
 	uint32_t code;			/* errno; 0: it was started */
 };
 
@@ -193,17 +193,19 @@ struct msg_wired {			/* descriptors, where it worked: FD_WIRED_... */
 	uint32_t ifindex;
 	uint32_t gateway, box;		/* host order */
 };
-enum { FD_WIRED_NETNS, FD_WIRED_TPROXY, FD_WIRED_DNS_UDP, FD_WIRED_DNS_TCP, FD_WIRED_NFLOG, FD_WIRED_N };
+enum { FD_WIRED_NETNS, FD_WIRED_TPROXY, FD_WIRED_DNS_UDP, FD_WIRED_DNS_TCP, FD_WIRED_NFLOG,
+       FD_WIRED_N };
 
 struct msg_box {			/* descriptors: FD_BOX_... */
 	uint32_t id;
 	struct str name;		/* of the container and its folder */
 	struct str rootfs, workspace;	/* empty: made, ephemeral */
-	struct str output;		/* a file to write to, instead of FD_BOX_OUT and FD_BOX_ERR */
+	struct str output;	/* a file to write to, instead of FD_BOX_OUT and FD_BOX_ERR */
 	struct str_list kept;		/* files that the box must not change */
 	uint32_t nameserver;		/* host order */
 	struct str ca_pem;
-	uint32_t arguments, environment;	/* so many texts each, ended by a 0, in FD_BOX_TEXTS */
+	/* So many texts each, ended by a 0, in FD_BOX_TEXTS. */
+	uint32_t arguments, environment;
 	uint8_t terminal;
 	uint64_t memory;		/* bytes; 0: as the machine has it */
 	uint32_t processes;
@@ -252,11 +254,11 @@ struct msg_ring_policy {
 };
 
 struct msg_log_full {
-	uint8_t rotated;		/* another writer has done it: only the new file is wanted */
+	uint8_t rotated;	/* another writer has done it: only the new file is wanted */
 };
 
 /* MSG_LOG_FILE and MSG_ROTATED */
-struct msg_log_file {			/* descriptor, where it worked: opened for reading and appending */
+struct msg_log_file {		/* descriptor, where it worked: opened for reading and appending */
 	uint32_t code;			/* errno; 0: it worked */
 };
 
@@ -274,7 +276,7 @@ struct msg_access_taken {
 struct msg_sandbox {
 	uint32_t sandbox;		/* the supervisor's number for it */
 	struct str name;
-	struct str ca;			/* to the broker, of a sandbox that has one: as it was sealed */
+	struct str ca;		/* to the broker, of a sandbox that has one: as it was sealed */
 };
 
 struct msg_sandbox_ca {

@@ -101,8 +101,8 @@ static struct str join_hosts(struct arena *a, const struct settings_secret *s)
 	return str_n(text, at ? at - 1 : 0);
 }
 
-enum err reader_ask(struct channel *c, const char *file, const struct settings *settings, bool quiet,
-		    const int fds[2])
+enum err reader_ask(struct channel *c, const char *file, const struct settings *settings,
+		    bool quiet, const int fds[2])
 {
 	size_t n = settings ? settings->n_secrets : 0;
 	struct arena arena = { 0 };

@@ -12,8 +12,8 @@
 #ifdef __SANITIZE_ADDRESS__
 const char *__asan_default_options(void);
 
-/* A fatal signal kills at once, as it does without the sanitizer: its report of one needs calls that
- * a confined process does not have, and can hang. Who watches the role tells the signal. */
+/* A fatal signal kills at once, as it does without the sanitizer: its report of one needs calls
+ * that a confined process does not have, and can hang. Who watches the role tells the signal. */
 const char *__asan_default_options(void)
 {
 	return "handle_segv=0:handle_sigbus=0:handle_sigill=0:handle_sigfpe=0:handle_abort=0";

@@ -387,7 +387,8 @@ void sandbox_boxed(struct part *from, const struct msg_boxed *m, int *fds, size_
 	snprintf(s->isolation, sizeof(s->isolation), "%.*s", STR_ARG(m->text));
 	s->box = box_take(fds[0]);
 	if (s->box)
-		s->box_event = event_new(s->a->base, box_fd(s->box), EV_READ | EV_PERSIST, on_box, s);
+		s->box_event = event_new(s->a->base, box_fd(s->box), EV_READ | EV_PERSIST, on_box,
+					 s);
 	if (!s->box_event || event_add(s->box_event, NULL) < 0)
 		sandbox_fail(s, "out of memory");
 	else if (s->state == SANDBOX_STOPPING)
@@ -590,7 +591,8 @@ void sandbox_count(struct sandbox *s)
 {
 	struct wire_error why;
 
-	if (s->wired && (wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK ||
+	if (s->wired &&
+	    (wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK ||
 			 wire_box_untold(s->a->gateway, &s->wire, &s->untold, &why) != OK))
 		fprintf(stderr, "exeat: network: %s: %s\n", why.what, strerror(why.code));
 }

@@ -20,7 +20,7 @@ struct serve_spec {
 	gid_t group;			/* whose members may ask, too; (gid_t)-1: nobody's */
 	const char *policies;		/* directory */
 	int notify;			/* of notify_open() */
-	uint32_t watchdog_ms;		/* the service manager waits so long for a sign of life; or 0 */
+	uint32_t watchdog_ms;	/* the service manager waits so long for a sign of life; or 0 */
 };
 
 bool serve_run(const struct serve_spec *spec);

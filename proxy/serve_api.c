@@ -259,6 +259,7 @@ struct start_job {
 	struct arena arena;
 	struct sandbox_spec spec;
 	const char *policy_path;
+	unsigned reloads_begun;	/* when it began to be compiled */
 };
 
 static void start_free(struct start_job *job)
@@ -320,7 +321,20 @@ static struct start_job *start_new(struct serve_api *api, struct control_request
 	return NULL;
 }
 
-static void on_policy(void *arg, struct policy_file *file, struct str diagnostics)
+static void on_policy(void *arg, const char *path, struct policy_file *file,
+		      struct str diagnostics);
+
+/* A reload that has begun meanwhile is not followed by a policy that was read before it. */
+static bool compile(struct start_job *job)
+{
+	struct appliance *a = job->api->config.a;
+
+	job->reloads_begun = a->reloads_begun;
+	return policies_compile(a, job->policy_path, on_policy, job);
+}
+
+static void on_policy(void *arg, const char *path, struct policy_file *file,
+		      struct str diagnostics)
 {
 	struct start_job *job = arg;
 	struct serve_api *api = job->api;
@@ -328,8 +342,10 @@ static void on_policy(void *arg, struct policy_file *file, struct str diagnostic
 	char why[256] = "";
 	struct sandbox *s = NULL;
 
+	if (file && job->reloads_begun != a->reloads_begun && compile(job))
+		return;
 	if (!file) {
-		if (put_policy_reject(a->ring, job->spec.name, job->policy_path, diagnostics) != OK)
+		if (put_policy_reject(a->ring, job->spec.name, path, diagnostics) != OK)
 			fprintf(stderr, "exeat: a policy that does not load cannot be recorded\n");
 		control_refuse(job->rq, 422, "its policy does not load:\n%.*s", STR_ARG(diagnostics));
 	} else if (can_change(api, job->rq)) {
@@ -360,7 +376,7 @@ static void serve_sandbox_start(struct control_request *rq, const void *args, vo
 		return;
 	}
 	job = start_new(api, rq, a);
-	if (job && policies_compile(api->config.a, job->policy_path, on_policy, job))
+	if (job && compile(job))
 		return;
 	if (job)
 		start_free(job);
@@ -433,6 +449,7 @@ static void on_reloaded(void *arg, const struct reload_report *report)
 	json_put_u64(&j, "files", report->files);
 	json_put_u64(&j, "sandboxes", report->sandboxes);
 	json_put_u64(&j, "changed", report->changed);
+	json_put_u64(&j, "waiting", report->waiting);
 	json_object_end(&j);
 	if (report->ok)
 		answer_json(job->rq, 200, &out);

@@ -1,13 +1,13 @@
 /* proxy/settings.h - the operator's settings: one schema table, one struct
  *
- * settings_load() reads a file by its table (settings_rows.h): every key has a row with type, range,
- * default and help. Unknown keys are errors. settings_load_here() also holds the file against this
- * machine (settings_machine.h): paths, groups and routes that it names are there.
+ * settings_load() reads a file by its table (settings_rows.h): every key has a row with type,
+ * range, default and help. Unknown keys are errors. settings_load_here() also holds the file
+ * against this machine (settings_machine.h): paths, groups and routes that it names are there.
  *
  * Ownership   settings_free() releases all; what is in the struct lives as long as it.
  * Blocking    reads the file.
  * Failure     NULL, with every error in the file printed to stderr as conf/diag.h does.
- * Tests       tests/unit/proxy/test_settings.c, tests/policy/settings-bad, tests/policy/settings-here
+ * Tests       tests/unit/proxy/test_settings.c, tests/policy/settings-{bad,here}
  */
 #ifndef PROXY_SETTINGS_H
 #define PROXY_SETTINGS_H

@@ -154,7 +154,8 @@ static void check_paths(const struct yaml_node *root, struct diags *diags)
 	for (const struct yaml_node *i = list ? list->first : NULL; i; i = i->next)
 		if (at_path(&p, i, diags))
 			check_pem(&p);
-	for (const struct yaml_node *key = secrets ? secrets->first : NULL; key; key = key->next->next)
+	for (const struct yaml_node *key = secrets ? secrets->first : NULL; key;
+	     key = key->next->next)
 		if (at_path(&p, value_of(key->next, "file", YAML_TEXT), diags))
 			check_secret(&p);
 	if (at_path(&p, value_in(root, "log", "path", YAML_TEXT), diags))

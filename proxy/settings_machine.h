@@ -1,4 +1,4 @@
-/* proxy/settings_machine.h - do the paths, groups and addresses of a settings file fit this machine?
+/* proxy/settings_machine.h - do a settings file's paths, groups and addresses fit this machine?
  *
  * What can be told before anything starts: files and folders that are not there or that others can
  * change, a group that does not exist, a DNS server that no route leads to. What is not written is

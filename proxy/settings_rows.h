@@ -1,4 +1,4 @@
-/* proxy/settings_rows.h - the table of every setting: what it is called, what it may be, what it does
+/* proxy/settings_rows.h - the table of every setting: its name, what it may be, what it does
  *
  * settings.c fills a struct settings by it; `exeat settings show` and `schema`, and the manual page
  * exeat.yaml(5), are written from it. A new setting is a row here.

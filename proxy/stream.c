@@ -48,7 +48,7 @@ struct stream {
 	void *arg;
 	struct buf in, out;
 	size_t in_taken, out_sent;
-	size_t in_used, out_used;	/* how far the buffers were ever filled: what is to be wiped */
+	size_t in_used, out_used;	/* how far the buffers were ever filled: to be wiped */
 	size_t last_pass;		/* bytes that the last pass read */
 	bool handshaking, want, ended, clean, full, held, finish, finished, aborted, watched;
 	bool left;		/* reading was left off before its end */
@@ -382,9 +382,9 @@ static void set_interest(struct event *e, bool *is, bool on)
 	*is = on;
 }
 
-/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by no other
- * event at the same time (libevent wants a descriptor's events of one kind). Few streams come to it:
- * the event is made then. Where it cannot be, a reset is felt when something is sent. */
+/* An end stays readable for ever: what comes behind it is heard of by its edge alone, and by no
+ * other event at the same time (libevent wants a descriptor's events of one kind). Few streams come
+ * to it: the event is made then. Where it cannot be, a reset is felt when something is sent. */
 static void listen_for_reset(struct stream *s)
 {
 	if (!s->gone)

@@ -61,6 +61,7 @@ static void replace(struct part *p)
 {
 	struct appliance *a = p->a;
 
+	policies_lost(p);
 	if (a->closing) {
 		tell_lost(p, "all is being ended");
 	} else if (!a->confined) {
@@ -130,6 +131,8 @@ bool sandbox_join(struct sandbox *s)
 	close_pair(broker);
 	close_pair(between);
 	s->joined = ok;
+	if (ok)
+		part_told(&s->worker);
 	return ok;
 }
 
@@ -386,7 +389,8 @@ const struct part_hooks recorder_hooks = { .started = recorder_started, .ready =
 static bool broker_started(struct part *p)
 {
 	struct appliance *a = p->a;
-	enum err e = start_broker(p->channel, &a->broker_start, a->secrets_of, &a->broker_ring->fds);
+	enum err e = start_broker(p->channel, &a->broker_start, a->secrets_of,
+				  &a->broker_ring->fds);
 
 	if (e == ERR_NOTFOUND)
 		a->bad_secrets++;

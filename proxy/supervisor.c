@@ -80,6 +80,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	parts_tick(a);
+	policies_step(a);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		sandbox_tick(s, now);
 	if (a->on_tick)
@@ -132,7 +133,8 @@ static bool open_rings(struct appliance *a)
 		return false;
 	own = (struct ring_fds){ dup(a->own_ring->fds.memory), dup(a->own_ring->fds.wake),
 				 dup(a->own_ring->fds.room) };
-	return ring_open_writer(&own, &a->ring) == OK && put_start(a->ring, a->settings, a->found) == OK;
+	return ring_open_writer(&own, &a->ring) == OK &&
+	       put_start(a->ring, a->settings, a->found) == OK;
 }
 
 static bool open_log_key(struct appliance *a)
@@ -229,7 +231,13 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	}
 	if (early)
 		early(a);
-	return run_until(a, all_ready, ROLE_READY_MS);
+	/* Each has a time of its own, and who exceeds it is told. */
+	if (run_until(a, all_ready, 2 * ROLE_READY_MS))
+		return true;
+	if (!a->failed)
+		fprintf(stderr, "exeat: not all is ready after %d s; nothing is run\n",
+			2 * ROLE_READY_MS / 1000);
+	return false;
 }
 
 bool appliance_confine(struct appliance *a)
@@ -258,9 +266,9 @@ static bool no_peers(const struct appliance *a)
 	return a->broker.state == PART_NONE && a->dialer.state == PART_NONE;
 }
 
-static bool recorder_ready(const struct appliance *a)
+static bool recorder_settled(const struct appliance *a)
 {
-	return a->recorder.state == PART_READY;
+	return a->recorder.state == PART_READY || a->recorder.state == PART_NONE;
 }
 
 static bool has_drained(const struct appliance *a)
@@ -276,15 +284,18 @@ static bool all_gone(const struct appliance *a)
 	return true;
 }
 
-/* All records into the file: by a new recorder, where the last one is gone. */
+/* All records into the file: by a new recorder, where the last one is gone. Where none came to be,
+ * nothing was run, and that has been told. */
 static bool drain(struct appliance *a)
 {
 	struct msg_drain msg = { .id = 1 };
 	bool ok;
 
+	if (a->recorder.state == PART_NONE && !a->confined)
+		return false;
 	if (a->recorder.state == PART_NONE)
 		part_want(&a->recorder);
-	ok = run_until(a, recorder_ready, ROLE_READY_MS) &&
+	ok = run_until(a, recorder_settled, ROLE_READY_MS) &&
 	     part_send(&a->recorder, MSG_DRAIN, &msg, NULL, 0) == OK &&
 	     run_until(a, has_drained, ROLE_END_MS);
 	if (!ok)
@@ -346,6 +357,7 @@ bool appliance_close(struct appliance *a, const char *how)
 		ok = drain(a) && ok;
 		end_all(a);
 	}
+	policies_abandon(a);
 	release(a);
 	return ok;
 }

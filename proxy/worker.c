@@ -81,7 +81,7 @@ static void open_parts(struct state *s, struct str contact, struct tls_trust *tr
 }
 
 /* What it maps for itself alone, libraries' data included: past it, memory is refused to it, and
- * what asked for it fails alone, or the worker dies alone. AddressSanitizer's shadow would count. */
+ * what asked for it fails alone, or the worker dies alone. AddressSanitizer's shadow counts. */
 #ifdef __SANITIZE_ADDRESS__
 static bool limit_memory(uint64_t bytes)
 {

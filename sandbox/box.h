@@ -1,11 +1,11 @@
 /* sandbox/box.h - a container on a prepared wire, through an OCI runtime
  *
- * Two sides. Who has the powers (the launcher) makes a box: box_make() forks the keeper, which makes
- * the read-only root (of a given folder, or of the host's /usr), the lock-down of the OCI config,
- * the CA in the places where a box looks for it, and a writable workspace. Who directs it (the
- * supervisor) is given the keeper's channel: it hears when the box is ready, starts it, and hears
- * how it ended. When that channel ends by whatever way, the keeper kills what is left and removes
- * every trace.
+ * Two sides. Who has the powers (the launcher) makes a box: box_make() forks the keeper, which
+ * makes the read-only root (of a given folder, or of the host's /usr), the lock-down of the OCI
+ * config, the CA in the places where a box looks for it, and a writable workspace. Who directs it
+ * (the supervisor) is given the keeper's channel: it hears when the box is ready, starts it, and
+ * hears how it ended. When that channel ends by whatever way, the keeper kills what is left and
+ * removes every trace.
  *
  * Ownership   struct box_spec is borrowed for the call; its netns and standard descriptors stay the
  *             caller's. box_take() takes the channel over. The keeper is box_make()'s caller's
@@ -64,7 +64,8 @@ void box_state(const char *id, char out[BOX_STATE_MAX]);
 void box_ask_version(void);
 /* "container/runc 1.1.5" */
 #define BOX_ISOLATION_MAX 64
-must_use enum err box_make(const struct box_spec *spec, int *channel, char isolation[BOX_ISOLATION_MAX]);
+must_use enum err box_make(const struct box_spec *spec, int *channel,
+			   char isolation[BOX_ISOLATION_MAX]);
 /* Removes what boxes have left whose keepers were killed; how many. */
 unsigned box_remove_dead(void);
 /* The last failure of box_make(). */

@@ -42,7 +42,7 @@ struct channel {
 	int fd;
 	struct event *readable, *writable;
 	enum phase phase;
-	uint64_t seen[MESSAGE_ROWS_MAX / 64];		/* bit per row: has come (for rows that may come once) */
+	uint64_t seen[MESSAGE_ROWS_MAX / 64];	/* a bit a row that may come once: it has */
 	struct packet *head, **tail, *last;
 	size_t queued, queued_fds, queued_messages;
 	size_t max_queued, max_messages;

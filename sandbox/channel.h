@@ -1,10 +1,10 @@
 /* sandbox/channel.h - one end of a channel between two roles
  *
  * A SOCK_SEQPACKET pair on libevent. A packet is one message, or, where both ends
- * gather (channel_gather()), several without descriptors. The channel knows which roles stand at its ends and which
- * table of messages they share. What comes is checked against its row (direction, phase, size,
- * descriptors, once); the first thing that does not fit ends the peer: the closed callback says
- * why, and nothing more is read.
+ * gather (channel_gather()), several without descriptors. The channel knows which roles stand at
+ * its ends and which table of messages they share. What comes is checked against its row
+ * (direction, phase, size, descriptors, once); the first thing that does not fit ends the peer: the
+ * closed callback says why, and nothing more is read.
  *
  * Ownership   channel_new() takes the descriptor over. Received descriptors belong to the handler:
  *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated

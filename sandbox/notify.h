@@ -6,8 +6,8 @@
  * What there is to say: READY=1; STATUS=TEXT; STOPPING=1; WATCHDOG=1, more often than
  * notify_watchdog_ms(); and by notify_reloading() RELOADING=1, to be followed by READY=1.
  *
- * Ownership   notify_open() returns a descriptor of the caller's, close-on-exec, connected: all that
- *             is needed afterwards is send().
+ * Ownership   notify_open() returns a descriptor of the caller's, close-on-exec, connected: all
+ *             that is needed afterwards is send().
  * Blocking    never: a manager that does not read misses what was said.
  * Failure     -1 is "nobody listens", and may be sent to: nothing happens. What is sent is advice;
  *             nothing depends on its arrival, so that its failure is not told.

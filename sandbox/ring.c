@@ -14,9 +14,9 @@
  *
  * Waking costs a system call, so it is done only when asked for. Who is about to wait sets its flag
  * and then looks once more; who moves a position looks at the flag afterwards. Both are
- * sequentially consistent, so that one of the two sees the other. A reader finds the wake descriptor
- * readable: it looks once before it ever waits, whatever one before it has said. One that lingers
- * wants to be woken at LINGER_BYTES, or not at all.
+ * sequentially consistent, so that one of the two sees the other. A reader finds the wake
+ * descriptor readable: it looks once before it ever waits, whatever one before it has said. One
+ * that lingers wants to be woken at LINGER_BYTES, or not at all.
  */
 #include "sandbox/ring.h"
 

@@ -13,8 +13,8 @@
  *             cannot be moved back to its own namespace aborts the process.
  * Limits      WIRE_BOXES_MAX boxes, WIRE_ADMIT_MAX pairs of address and port a box (ERR_FULL).
  * After confinement  wire_admit(), wire_box_bytes(), wire_box_untold(), wire_box_close() and
- *             wire_gateway_close() need CAP_NET_ADMIN and sendto, recvfrom, close. wire_*_open() need CAP_SYS_ADMIN,
- *             setns, unshare and /proc, too.
+ *             wire_gateway_close() need CAP_NET_ADMIN and sendto, recvfrom, close. wire_*_open()
+ *             need CAP_SYS_ADMIN, setns, unshare and /proc, too.
  * Thread      setns() moves the calling thread for a moment and back: single-threaded use.
  * Tests       tests/unit/sandbox/test_wire.c (root), tests/e2e
  */
@@ -77,8 +77,10 @@ must_use enum err wire_box_adopt(struct wire_box *b);
 /* Bytes that the box has sent and was sent, as the kernel has counted them on its wire. */
 must_use enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64_t *up,
 				 uint64_t *down, struct wire_error *why);
-/* Packets that were refused there without being told to its nflog socket: more in a second than are. */
-must_use enum err wire_box_untold(struct wire_gateway *g, const struct wire_box *b, uint64_t *packets,
+/* Packets that were refused there without being told to its nflog socket: more in a second than
+ * are. */
+must_use enum err wire_box_untold(struct wire_gateway *g, const struct wire_box *b,
+				  uint64_t *packets,
 				  struct wire_error *why);
 /* Closes the descriptors that are not -1 and removes the veth. */
 void wire_box_close(struct wire_gateway *g, struct wire_box *b);

@@ -117,6 +117,10 @@ static int act_fstat(void)
 }
 static int act_unlink(void) { return result(unlink("/nothing-of-that-name")); }
 static int act_mkdir(void) { return result(mkdir("/exeat-confine-test", 0700)); }
+static int act_rename(void) { return reached(rename("/nothing-of-that-name", "/nor-of-that")); }
+static int act_chmod(void) { return reached(chmod("/nothing-of-that-name", 0600)); }
+static int act_open_to_write(void) { return result(open("/dev/null", O_WRONLY)); }
+static int act_list(void) { return reached(syscall(SYS_getdents64, -1, NULL, 0)); }
 static int act_readlink(void)
 {
 	char b[8];
@@ -143,6 +147,17 @@ static int act_bind(void)
 static int act_listen(void) { return reached(listen(have.tcp, 1)); }
 static int act_accept4(void) { return reached(accept4(have.listener, NULL, NULL, SOCK_NONBLOCK)); }
 static int act_accept(void) { return reached(syscall(SYS_accept, have.listener, NULL, NULL)); }
+static int act_shutdown(void) { return reached(shutdown(have.tcp, SHUT_WR)); }
+static int act_getsockname(void) { return reached(getsockname(have.tcp, NULL, NULL)); }
+static int act_getpeername(void) { return reached(getpeername(have.tcp, NULL, NULL)); }
+static int act_channel(void)
+{
+	return result(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, (int[2]){ -1, -1 }));
+}
+static int act_stream_pair(void)
+{
+	return result(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, (int[2]){ -1, -1 }));
+}
 static int act_fastopen(void)
 {
 	return reached(sendto(have.tcp, "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL,
@@ -208,6 +223,7 @@ static int act_execve(void)
 }
 static int act_execveat(void) { return reached(syscall(SYS_execveat, have.memfd, "", NULL, NULL, AT_EMPTY_PATH)); }
 static int act_fork(void) { return reached(syscall(SYS_fork)); }
+static int act_vfork(void) { return reached(syscall(SYS_vfork)); }
 static int act_clone(void) { return reached(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)); }
 static int act_clone3(void) { return reached(syscall(SYS_clone3, NULL, 0)); }
 static int act_ptrace(void) { return reached(ptrace(PTRACE_ATTACH, getppid(), NULL, NULL)); }
@@ -232,6 +248,10 @@ static int act_setns(void) { return reached(setns(have.netns, CLONE_NEWNET)); }
 static int act_setns_user(void) { return reached(setns(have.netns, CLONE_NEWUSER)); }
 static int act_chroot(void) { return reached(chroot("/nothing-of-that-name")); }
 static int act_kill(void) { return reached(kill(getppid(), 0)); }
+static int act_wait(void) { return reached(waitpid(-1, NULL, WNOHANG)); }
+static int act_pidfd(void) { return result(syscall(SYS_pidfd_open, getppid(), 0)); }
+static int act_pidfd_signal(void) { return reached(syscall(SYS_pidfd_send_signal, -1, 0, NULL, 0)); }
+static int act_pidfd_take(void) { return reached(syscall(SYS_pidfd_getfd, -1, 0, 0)); }
 static int act_tgkill_self(void) { return result(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0)); }
 static int act_tgkill_other(void) { return reached(syscall(SYS_tgkill, getppid(), getppid(), 0)); }
 static int act_dumpable(void) { return reached(prctl(PR_SET_DUMPABLE, 1)); }
@@ -252,6 +272,10 @@ static int act_shm(void) { return reached(syscall(SYS_shmget, 0, 0, 0)); }
 static int act_tee(void) { return reached(tee(-1, -1, 1, SPLICE_F_NONBLOCK)); }
 static int act_pipe(void) { return result(pipe2((int[2]){ -1, -1 }, O_CLOEXEC | O_NONBLOCK)); }
 static int act_waiting_pipe(void) { return result(pipe2((int[2]){ -1, -1 }, O_CLOEXEC)); }
+static int act_vmsplice(void) { return reached(syscall(SYS_vmsplice, -1, NULL, 0, 0)); }
+static int act_sendfile(void) { return reached(syscall(SYS_sendfile, -1, -1, NULL, 0)); }
+static int act_copy_range(void) { return reached(syscall(SYS_copy_file_range, -1, NULL, -1, NULL, 0, 0)); }
+static int act_eventfd(void) { return result(syscall(SYS_eventfd2, 0, O_CLOEXEC)); }
 static int act_splice(void) { return reached(syscall(SYS_splice, -1, NULL, -1, NULL, 0, 0)); }
 static int act_handle(void) { return reached(syscall(SYS_open_by_handle_at, -1, NULL, 0)); }
 static int act_x32(void) { return reached(syscall(0x40000000L | SYS_getpid)); }
@@ -278,12 +302,16 @@ static const struct act acts[] = {
 	E("open the root", open_root, S, SANITIZED & ~S ? ALL & ~S : D, ENOENT),
 	E("open /proc/self/mem", open_proc, S, SANITIZED & ~S ? ALL & ~S : D, ENOENT),
 	E("create a file", create, NONE, SANITIZED & ~S ? ALL & ~S : D, ENOENT),
+	E("open a file to write", open_to_write, NONE, SANITIZED & ~S ? ALL & ~S : D, ENOENT),
 	E("open by the old call", old_open, NONE, SANITIZED, ENOENT),
 	A("openat2", openat2, NONE),
 	E("look at a file", stat, S, ALL & ~S, ENOENT),
 	A("look at a descriptor", fstat, ALL),
 	A("remove a file", unlink, NONE),
+	A("rename a file", rename, NONE),
+	A("change a file's mode", chmod, NONE),
 	A("make a folder", mkdir, NONE),
+	A("list a folder", list, S),
 	E("read a link", readlink, NONE, SANITIZED, ENOENT),
 	A("open by handle", handle, NONE),
 	A("make a TCP socket", tcp, D),
@@ -298,11 +326,20 @@ static const struct act acts[] = {
 	A("listen", listen, NONE),
 	A("accept4", accept4, S | W),
 	A("accept", accept, NONE),
+	A("shutdown", shutdown, S | W | D),
+	A("getsockname", getsockname, S | W | D),
+	A("getpeername", getpeername, W | D),
+	A("make a channel", channel, S),
+	A("make a pair of streams", stream_pair, NONE),
 	A("connect by sendto MSG_FASTOPEN", fastopen, NONE),
 	A("connect by sendmsg MSG_FASTOPEN", fastopen_msg, NONE),
 	A("sendmmsg", sendmmsg, NONE),
 	A("splice", splice, NONE),
+	A("vmsplice", vmsplice, NONE),
+	A("sendfile", sendfile, NONE),
+	A("copy_file_range", copy_range, NONE),
 	A("tee", tee, S),
+	A("make an eventfd", eventfd, S),
 	A("make a pipe", pipe, S),
 	A("make a pipe that can wait", waiting_pipe, NONE),
 	A("set TCP_NODELAY", nodelay, W | D),
@@ -330,6 +367,7 @@ static const struct act acts[] = {
 	A("execve", execve, NONE),
 	A("execveat", execveat, NONE),
 	A("fork", fork, NONE),
+	A("vfork", vfork, NONE),
 	A("clone", clone, NONE),
 	A("clone3", clone3, NONE),
 	A("ptrace", ptrace, NONE),
@@ -346,6 +384,10 @@ static const struct act acts[] = {
 	A("enter a user namespace", setns_user, NONE),
 	A("chroot", chroot, NONE),
 	A("kill another", kill, S),
+	A("wait for a child", wait, S),
+	A("open another process", pidfd, S),
+	A("signal an open process", pidfd_signal, S),
+	A("take an open process's descriptor", pidfd_take, NONE),
 	A("signal itself", tgkill_self, ALL),
 	A("tgkill another", tgkill_other, NONE),
 	A("become dumpable", dumpable, NONE),

@@ -240,6 +240,23 @@ class Run:
               found or self.records(kind), self.err)
         return found[0]
 
+    def family(self):
+        """This run's own processes, and no other run's: {pid: (pid of its parent, name)}."""
+        processes, found = {}, {self.process.pid}
+        for entry in os.listdir("/proc"):
+            try:
+                stat = pathlib.Path(f"/proc/{entry}/stat").read_text(encoding="latin-1") if entry.isdigit() else ""
+            except OSError:
+                continue
+            if stat:
+                rest = stat.rpartition(") ")[2].split()
+                processes[int(entry)] = (int(rest[1]), stat.partition("(")[2].rpartition(") ")[0])
+        while True:
+            more = {pid for pid, (parent, _) in processes.items() if parent in found} - found
+            if not more:
+                return {pid: processes[pid] for pid in found if pid in processes}
+            found |= more
+
     def left_behind(self):
         """What bears this run's name: mounts, folders, control groups, links, processes; and its children."""
         name = f"run-{self.process.pid}-1"

@@ -189,8 +189,9 @@ def a_secret_from_the_environment_is_used_and_taken_away(bed):
     run = bed.start("curl -sS -o /dev/null https://api.test/; echo up; read x", POLICY, secrets=secrets,
                     stdin=subprocess.PIPE, env=dict(os.environ, EXEAT_TEST_TOKEN=TOKEN))
     b.check(run.process.stdout.readline() == b"up\n", "the command is up")
-    pids = subprocess.run(["pgrep", "-f", "exeat"], capture_output=True, text=True, check=True).stdout.split()
-    for pid in pids:
+    family = run.family()
+    b.check({"exeat", "exeat-broker", "exeat-worker"} <= {name for _, name in family.values()}, "all are looked at", family)
+    for pid in family:
         try:
             with open(f"/proc/{pid}/environ", "rb") as f:
                 environment = f.read()

@@ -136,12 +136,13 @@ def nothing_is_left_behind(bed):
 
 
 def nothing_is_left_behind_after_a_kill(bed):
-    run = bed.start("echo up; sleep 654.321", POLICY)
+    mark = f"sleep 6{os.getpid()}"
+    run = bed.start(f"echo up; {mark}", POLICY)
     b.check(run.process.stdout.readline() == b"up\n", "the command is up")
     run.process.kill()
     run.process.wait()
     b.wait_until("the box to be gone", lambda: subprocess.run(
-        ["pgrep", "-f", "sleep 654.321"], capture_output=True, check=False).returncode != 0)
+        ["pgrep", "-f", mark], capture_output=True, check=False).returncode != 0)
     b.wait_until("the folders and mounts to be gone", lambda: not run.left_behind())
 
 

@@ -134,6 +134,12 @@ static void blocked_and_ignored_signals_are_not_inherited(void **state)
 		assert_string_equal(out, "0000000000000000\n0000000000000000\n");
 }
 
+static void expect_no_child(void)
+{
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
 static void a_program_that_cannot_be_started_gives_the_childs_errno(void **state)
 {
 	int channel = -1;
@@ -143,21 +149,56 @@ static void a_program_that_cannot_be_started_gives_the_childs_errno(void **state
 	assert_int_equal(spawn_role("/nothing-of-that-name", ROLE_WORKER, SPAWN_CHILD, &channel, &pid), ERR_SYSTEM);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(channel, -1);
-	assert_int_equal(pid, -1);
-	/* No child is left behind. */
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-	assert_int_equal(errno, ECHILD);
+	/* It is told who it was, and has been waited for. */
+	assert_true(pid > 0);
+	expect_no_child();
+}
+
+/* In a child of ours: starts a sibling, and ends with 0 where that went as it should. */
+static int start_sibling(int tell)
+{
+	int channel = -1;
+	pid_t pid = -1;
+
+	if (spawn_role("/nothing-of-that-name", ROLE_WORKER, SPAWN_SIBLING, &channel, &pid) != ERR_SYSTEM ||
+	    errno != ENOENT || channel != -1)
+		return 1;
+	return write(tell, &pid, sizeof(pid)) == sizeof(pid) ? 0 : 2;
+}
+
+static void a_sibling_that_cannot_be_started_is_left_to_its_parent(void **state)
+{
+	int tell[2], status = -1;
+	pid_t middle, pid = -1;
+
+	(void)state;
+	assert_int_equal(pipe(tell), 0);
+	middle = fork();
+	if (middle == 0)
+		_exit(start_sibling(tell[1]));
+	assert_int_equal(waitpid(middle, &status, 0), middle);
+	assert_int_equal(status, 0);
+	assert_int_equal(read(tell[0], &pid, sizeof(pid)), sizeof(pid));
+	assert_true(pid > 0);
+	/* Our child, though we have not forked it. */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 127);
+	expect_no_child();
+	close(tell[0]);
+	close(tell[1]);
 }
 
 static void a_folder_name_that_is_too_long_is_refused(void **state)
 {
 	static char name[PATH_MAX + 1];
 	int channel;
-	pid_t pid;
+	pid_t pid = -1;
 
 	(void)state;
 	memset(name, 'a', PATH_MAX);
 	assert_int_equal(spawn_role(name, ROLE_WORKER, SPAWN_CHILD, &channel, &pid), ERR_LIMIT);
+	assert_int_equal(pid, 0);
 }
 
 static void the_child_dies_with_its_parent(void **state)
@@ -218,6 +259,7 @@ int main(void)
 		cmocka_unit_test(the_child_is_a_process_group_of_its_own),
 		cmocka_unit_test(blocked_and_ignored_signals_are_not_inherited),
 		cmocka_unit_test(a_program_that_cannot_be_started_gives_the_childs_errno),
+		cmocka_unit_test(a_sibling_that_cannot_be_started_is_left_to_its_parent),
 		cmocka_unit_test(a_folder_name_that_is_too_long_is_refused),
 		cmocka_unit_test(the_child_dies_with_its_parent),
 		cmocka_unit_test(programs_are_not_found_where_there_are_none),
