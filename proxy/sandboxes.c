@@ -144,8 +144,8 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	return s;
 }
 
-/* A message whose descriptors find no room costs the channel that it came on, and with it a role: so
- * a sandbox begins only where there is room for all that its start and those under way may take. */
+/* A message whose descriptors find no room costs the channel that it came on, and with it a role:
+ * so a sandbox begins only where there is room for all that its start and those under way take. */
 static bool has_room(const struct appliance *a, int sample)
 {
 	int held[SANDBOX_DESCRIPTORS * (SANDBOXES_STARTING_MAX + 1)];
