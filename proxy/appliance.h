@@ -19,7 +19,7 @@
  * Blocking    never, but in appliance_open() and appliance_close(), bounded.
  * Failure     bool: false has told why on stderr (or in a text that is given for it).
  * Limits      settings' limits.sandboxes; the named ones below.
- * Tests       tests/e2e
+ * Tests       tests/unit/proxy/test_parts.c, test_rings.c, test_sandboxes.c; tests/e2e
  */
 #ifndef PROXY_APPLIANCE_H
 #define PROXY_APPLIANCE_H
@@ -94,6 +94,7 @@ struct part {
 	pid_t pid;			/* 0: there is no process */
 	pid_t gone;			/* lost(): the process that is gone; 0: none came to be */
 	struct channel *channel;
+	bool waiting;			/* STARTING: others have to come before it is told */
 	bool asked_to_end;
 	const char *why;		/* it is being killed for that; static, or @why_text */
 	char why_text[128];
@@ -109,8 +110,10 @@ void part_init(struct appliance *a, struct part *p, enum role role, const struct
 void part_remove(struct part *p);
 /* Orders its process. */
 void part_want(struct part *p);
-/* It was started by ourselves. */
+/* It was started by ourselves. lost() may come from within. */
 void part_adopt(struct part *p, int channel, pid_t pid);
+/* One that was @waiting has been told its start now. */
+void part_told(struct part *p);
 /* It is gone, or broke the rules, or hangs: its process is killed, and when that is over lost() is
  * called. @why: copied. */
 void part_lose(struct part *p, const char *why);

@@ -62,6 +62,7 @@ struct source {
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
 	struct allowance allowance;
+	uint64_t taken;		/* of it, for the batch that is being made */
 	bool over;		/* its allowance is used up: the rest waits */
 	bool ending, empty;	/* its writer is gone; the last batch found nothing more in it */
 	struct held **table;	/* by exchange; NULL until one is held */
@@ -316,6 +317,7 @@ static enum err put_record(struct journal *j, struct source *s, struct str bytes
 	if (e)
 		return e;
 	allowance_take(&s->allowance, bytes.n);
+	s->taken += bytes.n;
 	ring_set_stamp(s->ring, position, log_stamp(j->log));
 	return sign_if_many(j);
 }
@@ -678,6 +680,7 @@ static void source_has_failed(struct source *s)
 
 	if (s->fault_is_new)
 		s->fault = NULL;
+	allowance_give_back(&s->allowance, s->taken);
 	ring_rewind(s->ring);
 	while (h) {
 		struct held *next = TAILQ_NEXT(h, order);
@@ -735,9 +738,12 @@ static void batch_begins(struct journal *j)
 {
 	memset(&j->batch, 0, sizeof(j->batch));
 	j->batch.since_checkpoint = j->since_checkpoint;
-	for (size_t i = 0; i < j->n; i++)
-		if (j->sources[i])
-			j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
+	for (size_t i = 0; i < j->n; i++) {
+		if (!j->sources[i])
+			continue;
+		j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
+		j->sources[i]->taken = 0;
+	}
 }
 
 enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want want, bool *more)

@@ -7,88 +7,15 @@ import pathlib
 import re
 import resource
 import socket
-import struct
 import subprocess
 import time
 
 import appliance
 import bed as b
+import namespace
 
 MANY, BOXES = 40, 3
 NOTICE = 80
-
-
-class Namespace:
-    """A network namespace of the test's own, with nothing in it but loopback."""
-
-    def __init__(self):
-        self.ns = self._there(self._make)
-
-    @staticmethod
-    def _there(function):
-        """In a thread of its own, which ends with it, and with it the namespace that it went to."""
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            return pool.submit(function).result(60)
-
-    @staticmethod
-    def _make():
-        b._check(b.LIBC.unshare(b.CLONE_NEWNET))
-        return os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-
-    def run(self, function):
-        def there():
-            b._check(b.LIBC.setns(self.ns, b.CLONE_NEWNET))
-            return function()
-        return self._there(there)
-
-    @property
-    def path(self):
-        return f"/proc/{os.getpid()}/fd/{self.ns}"
-
-    def close(self):
-        os.close(self.ns)
-
-    # ---- what is done in it ----
-
-    def gateway(self):
-        def read():
-            with open("/proc/thread-self/net/route", encoding="ascii") as f:
-                line = next(line.split() for line in f if line.split()[1] == "00000000")
-            return socket.inet_ntoa(struct.pack("<I", int(line[2], 16)))
-        return self.run(read)
-
-    def interfaces(self):
-        def read():
-            with open("/proc/thread-self/net/dev", encoding="ascii") as f:
-                return sorted(line.split(":")[0].strip() for line in f.readlines()[2:])
-        return self.run(read)
-
-    def resolve(self, name, server):
-        """An address, or the answer's code."""
-        query = struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + b.Dns.wire_name(name) + b"\0\x01\0\x01"
-
-        def ask():
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-                s.settimeout(20)
-                s.connect((server, 53))
-                s.send(query)
-                answer = s.recv(512)
-            return socket.inet_ntoa(answer[-4:]) if struct.unpack("!H", answer[6:8])[0] else answer[3] & 15
-        return self.run(ask)
-
-    def get(self, address, host, path="/", port=80, seconds=20):
-        """The answer, or the name of the error."""
-        def ask():
-            try:
-                with socket.create_connection((address, port), seconds) as s:
-                    s.sendall(f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
-                    got = b""
-                    while piece := s.recv(65536):
-                        got += piece
-                    return got.decode(errors="replace")
-            except OSError as e:
-                return type(e).__name__
-        return self.run(ask)
 
 
 def _policy(*hosts):
@@ -168,7 +95,7 @@ def _links_of(a):
     for fd in os.listdir(f"/proc/{a.process.pid}/fd"):
         path = f"/proc/{a.process.pid}/fd/{fd}"
         if os.readlink(path).startswith("net:") and os.readlink(path) != ours:
-            ns = Namespace.__new__(Namespace)
+            ns = namespace.Namespace.__new__(namespace.Namespace)
             ns.ns = os.open(path, os.O_RDONLY)
             names += [f"{n}@{os.readlink(path)}" for n in ns.interfaces() if n != "lo"]
             ns.close()
@@ -190,7 +117,7 @@ def _state(a):
 def all_come_up_and_each_reaches_only_its_own(bed):
     a = _appliance(bed)
     bed.many = a
-    bed.namespaces = {f"n{i}": Namespace() for i in range(MANY)}
+    bed.namespaces = {f"n{i}": namespace.Namespace() for i in range(MANY)}
     came = _attach_all(a, bed.namespaces)
     up = [name for name, done, _ in came if done.returncode == 0]
     print(f"      {len(up)} of {MANY} attached; slowest {max(s for *_, s in came):.2f} s")
@@ -293,7 +220,7 @@ def all_are_stopped_and_nothing_is_left(bed):
 
 def the_limit_of_sandboxes_is_told(bed):
     a = _appliance(bed, extra="limits: {sandboxes: 3}\n")
-    spaces = [Namespace() for _ in range(4)]
+    spaces = [namespace.Namespace() for _ in range(4)]
     for i in range(3):
         done = _attach(a, f"n{i}", spaces[i])
         b.check(done.returncode == 0, "three are let in", done.stderr)
@@ -310,9 +237,35 @@ def the_limit_of_sandboxes_is_told(bed):
     a.end()
 
 
+def many_sandboxes_take_one_large_policy(bed):
+    a = _appliance(bed)
+    spaces = {f"n{i}": namespace.Namespace() for i in range(MANY)}
+    text = _policy(*(f"n{i}.test" for i in range(MANY)), "spare.test")
+    pathlib.Path(f"{a.dir}/policies/all.yaml").write_text(text, encoding="utf-8")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        came = list(pool.map(lambda name: _attach(a, name, spaces[name], "all"), spaces))
+    b.check(all(d.returncode == 0 for d in came), "all are attached", [d.stderr for d in came])
+    hosts = (f"h{n}.zone{n % 1000}.test" for n in range(50000))
+    pathlib.Path(f"{a.dir}/policies/all.yaml").write_text(
+        _policy(*(f"n{i}.test" for i in range(MANY)), *hosts), encoding="utf-8")
+    begun = time.monotonic()
+    done = a.command("policy", "reload", "--json")
+    took = time.monotonic() - begun
+    b.check(done.returncode == 0, "it is read again", done.stderr, a.said())
+    answer = json.loads(done.stdout)
+    b.check((answer["files"], answer["changed"], answer["waiting"]) == (1, MANY, 0), "all have taken it", answer)
+    print(f"      50,000 hosts in {MANY} sandboxes: {took:.2f} s")
+    b.check(len({s["policy"]["digest"] for s in a.get("sandboxes")["sandboxes"]}) == 1, "it is one policy")
+    for name, ns in spaces.items():
+        _works(ns, name)
+    b.check(not a.records("worker_lost"), "no role was given up", a.records("worker_lost"))
+    _stop_all(a)
+    a.end()
+
+
 def what_cannot_be_attached_is_refused_in_words(bed):
     a = _appliance(bed, extra="")
-    other, good, file = Namespace(), Namespace(), bed.write("no-namespace", "x")
+    other, good, file = namespace.Namespace(), namespace.Namespace(), bed.write("no-namespace", "x")
     other.run(lambda: b.sh("ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1"))
     cases = [("n0", other, "File exists"), ("n1", "/run/netns/there-is-none", "No such file"), ("n2", file, "no network namespace"),
              ("n3", "/proc/self/ns/mnt", "no network namespace"), ("n4", "/", "no network namespace")]
@@ -338,7 +291,7 @@ def who_is_not_root_attaches_nothing(bed):
     os.chmod(bed.dir, 0o711)
     a = appliance.Appliance(bed, {"n0": _own("n0")}, again=None, extra="")
     os.chmod(a.dir, 0o711)
-    ns = Namespace()
+    ns = namespace.Namespace()
     os.chmod(f"{a.dir}/run", 0o755)
     done = subprocess.run(["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups", b.EXEAT, "sandbox", "attach", "n0",
                            "--socket", a.socket, "--netns", ns.path, "--policy", "n0"], capture_output=True, text=True,
@@ -358,7 +311,7 @@ def who_is_not_root_attaches_nothing(bed):
 
 def thirty_clients_at_once_all_succeed(bed):
     a = _appliance(bed)
-    spaces = {f"n{i}": Namespace() for i in range(32)}
+    spaces = {f"n{i}": namespace.Namespace() for i in range(32)}
     def timed(name):
         begun = time.monotonic()
         done = _attach(a, name, spaces[name])
@@ -385,7 +338,7 @@ def where_descriptors_run_out_it_is_said_and_nothing_dies(bed):
     pids = {r["pid"] for r in a.get("status")["roles"]}
     for i in range(MANY):
         name = f"n{i}"
-        spaces[name] = Namespace()
+        spaces[name] = namespace.Namespace()
         done = _attach(a, name, spaces[name])
         (up if done.returncode == 0 else refused).append((name, done))
         if len(refused) == 3:
