@@ -14,6 +14,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,16 +219,25 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 	}
 }
 
-/* What its command writes goes there. False: @why. */
+/* What its command writes goes there. False: @why. A box that may write to a folder on the way could
+ * leave a link there, and have root write where it leads to: no link is followed. */
 static bool open_output(const struct box_words *w, int stdio[3], struct buf *why)
 {
+	struct open_how how = { .flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
+					 O_NOCTTY,
+				.mode = 0600,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	const char *wrong = "is no file";
 	struct stat st;
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
 
-	stdio[1] = stdio[2] = open(w->output, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-				   O_NONBLOCK | O_NOCTTY, 0600);
-	if (stdio[1] >= 0 && fstat(stdio[1], &st) == 0 && S_ISREG(st.st_mode))
+	stdio[1] = stdio[2] = fd;
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
-	buf_printf(why, "output %s: %s", w->output, stdio[1] < 0 ? strerror(errno) : "is no file");
+	if (fd < 0)
+		wrong = errno == ELOOP ? "a part of it is a symbolic link: write where it leads to"
+				       : strerror(errno);
+	buf_printf(why, "output %s: %s", w->output, wrong);
 	return false;
 }
 

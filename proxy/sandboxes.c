@@ -633,7 +633,8 @@ void sandbox_count(struct sandbox *s)
 	if (s->wired &&
 	    (wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK ||
 			 wire_box_untold(s->a->gateway, &s->wire, &s->untold, &why) != OK))
-		fprintf(stderr, "exeat: network: %s: %s\n", why.what, strerror(why.code));
+		fprintf(stderr, "exeat: %s: network: %s: %s\n", s->name, why.what,
+			strerror(why.code));
 }
 
 static void close_fd(int fd)
