@@ -9,10 +9,10 @@ import bed as b
 
 
 class Namespace:
-    """A network namespace of the test's own, with nothing in it but loopback."""
+    """One that is there (its descriptor, taken over), or a new one with nothing in it but loopback."""
 
-    def __init__(self):
-        self.ns = self._there(self._make)
+    def __init__(self, ns=None):
+        self.ns = self._there(self._make) if ns is None else ns
 
     @staticmethod
     def _there(function):

@@ -94,11 +94,14 @@ def _links_of(a):
     names, ours = [], os.readlink("/proc/self/ns/net")
     for fd in os.listdir(f"/proc/{a.process.pid}/fd"):
         path = f"/proc/{a.process.pid}/fd/{fd}"
-        if os.readlink(path).startswith("net:") and os.readlink(path) != ours:
-            ns = namespace.Namespace.__new__(namespace.Namespace)
-            ns.ns = os.open(path, os.O_RDONLY)
-            names += [f"{n}@{os.readlink(path)}" for n in ns.interfaces() if n != "lo"]
-            ns.close()
+        try:
+            what = os.readlink(path)
+            if what.startswith("net:") and what != ours:
+                ns = namespace.Namespace(os.open(path, os.O_RDONLY))
+                names += [f"{n}@{what}" for n in ns.interfaces() if n != "lo"]
+                ns.close()
+        except FileNotFoundError:
+            continue        # closed meanwhile
     return names
 
 
