@@ -42,7 +42,8 @@ static enum err take_one(struct journal *j, struct source *s, uint64_t now_ms,
 		return e;
 	/* The end of an old one may be in the file. */
 	if (head.begins && head.has_exchange && !j->config.synced &&
-	    (ring_is_old(s->ring) || !journal_is_hurried(s, want)) && journal_hold(s, &head, bytes, now_ms))
+	    (ring_is_old(s->ring) || !journal_is_hurried(s, want)) &&
+	    journal_hold(s, &head, bytes, now_ms))
 		return OK;
 	return journal_put_record(j, s, bytes, ring_position(s->ring));
 }

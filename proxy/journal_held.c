@@ -10,7 +10,6 @@ void journal_let_go(struct source *s, struct held *h)
 	free(h);
 }
 
-/* False: not this one, not now. */
 bool journal_hold(struct source *s, const struct record_head *head, struct str bytes,
 		 uint64_t now_ms)
 {
@@ -40,7 +39,6 @@ void journal_end_seen(struct source *s, uint64_t exchange)
 		journal_let_go(s, h);
 }
 
-/* Does nothing of this ring wait any longer? */
 bool journal_is_hurried(const struct source *s, enum journal_want want)
 {
 	return want >= JOURNAL_ALL || s->ending || s->fault || ring_pressed(s->ring);
@@ -77,7 +75,6 @@ enum err journal_put_due(struct journal *j, uint64_t now_ms, enum journal_want w
 	return e;
 }
 
-/* Nothing is held that is not in the batch. */
 bool journal_all_are_out(const struct journal *j)
 {
 	for (size_t i = 0; i < j->n; i++) {

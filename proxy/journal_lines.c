@@ -88,8 +88,8 @@ static void record_fields(void *arg, struct json *json)
 	record_write_fields(r->bytes, json);
 }
 
-/* @position: where the record stands in its ring. */
-enum err journal_put_record(struct journal *j, struct source *s, struct str bytes, uint64_t position)
+enum err journal_put_record(struct journal *j, struct source *s, struct str bytes,
+			    uint64_t position)
 {
 	struct record_head head;
 	struct record_line r = { s, &head, bytes };
@@ -194,7 +194,6 @@ enum err journal_put_last(struct journal *j, uint64_t now_ms, enum journal_want 
 
 /* ---- what a process before this one has written ---- */
 
-/* Is the record that ring_next() gave last in the file already? */
 enum err journal_is_written(struct journal *j, const struct source *s, bool *yes)
 {
 	uint64_t stamp = ring_stamp(s->ring);

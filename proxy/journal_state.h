@@ -37,7 +37,8 @@ struct held {
 struct source {
 	struct ring *ring;
 	enum role role;
-	char sandbox[JOURNAL_STAMP_MAX], policy[JOURNAL_STAMP_MAX], policy_before[JOURNAL_STAMP_MAX];
+	char sandbox[JOURNAL_STAMP_MAX];
+	char policy[JOURNAL_STAMP_MAX], policy_before[JOURNAL_STAMP_MAX];
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
 	struct allowance allowance;
