@@ -31,14 +31,21 @@ bool allowance_has(struct allowance *a, uint64_t now_ms)
 
 void allowance_take(struct allowance *a, uint64_t n)
 {
-	if (a->per_second)
-		a->left -= (int64_t)(n * PARTS);
+	if (a->per_second == 0)
+		return;
+	a->left -= (int64_t)(n * PARTS);
+	a->unsettled += n;
 }
 
-void allowance_give_back(struct allowance *a, uint64_t n)
+void allowance_settle(struct allowance *a)
 {
-	if (a->per_second)
-		a->left += (int64_t)(n * PARTS);
+	a->unsettled = 0;
+}
+
+void allowance_give_back(struct allowance *a)
+{
+	a->left += (int64_t)(a->unsettled * PARTS);
+	a->unsettled = 0;
 }
 
 uint64_t allowance_due(const struct allowance *a)

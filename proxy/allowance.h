@@ -16,6 +16,7 @@
 struct allowance {
 	uint32_t per_second;	/* 0: no limit */
 	int64_t left;		/* in thousandths */
+	uint64_t unsettled;	/* taken, and perhaps given back */
 	uint64_t at_ms;
 };
 
@@ -23,8 +24,9 @@ struct allowance {
 void allowance_init(struct allowance *a, uint32_t per_second, uint64_t now_ms);
 bool allowance_has(struct allowance *a, uint64_t now_ms);
 void allowance_take(struct allowance *a, uint64_t n);
-/* What was taken for nothing. */
-void allowance_give_back(struct allowance *a, uint64_t n);
+/* What was taken since the last of these two: for good, or for nothing. */
+void allowance_settle(struct allowance *a);
+void allowance_give_back(struct allowance *a);
 /* When there is something again, as @now_ms; 0 where there is. */
 uint64_t allowance_due(const struct allowance *a);
 

@@ -19,8 +19,7 @@
  * first such record comes, and forgotten when no ring has any left. Before a file is ended nothing
  * is held, so that no tail is behind its lines.
  *
- * Checkpoints count the lines that this process has written. A checkpoint and the line that ends a
- * file fit into every batch, also a full one.
+ * Checkpoints count this process's lines. One, and what ends a file, fit into every batch.
  *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
  * good, which stops its traffic, and a line of kind log_fault says why. A writer could put stamps
@@ -62,8 +61,7 @@ struct source {
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
 	struct allowance allowance;
-	uint64_t taken;		/* of it, for the batch that is being made */
-	bool over;		/* its allowance is used up: the rest waits */
+	bool over;		/* that is used up: the rest waits */
 	bool ending, empty;	/* its writer is gone; the last batch found nothing more in it */
 	struct held **table;	/* by exchange; NULL until one is held */
 	TAILQ_HEAD(held_list, held) held;
@@ -317,7 +315,6 @@ static enum err put_record(struct journal *j, struct source *s, struct str bytes
 	if (e)
 		return e;
 	allowance_take(&s->allowance, bytes.n);
-	s->taken += bytes.n;
 	ring_set_stamp(s->ring, position, log_stamp(j->log));
 	return sign_if_many(j);
 }
@@ -455,13 +452,13 @@ uint64_t journal_due(const struct journal *j)
 	uint64_t due = j->checkpoint_due;
 
 	for (size_t i = 0; i < j->n; i++) {
-		const struct held *h = j->sources[i] ? TAILQ_FIRST(&j->sources[i]->held) : NULL;
+		const struct source *s = j->sources[i];
+		const struct held *h = s ? TAILQ_FIRST(&s->held) : NULL;
 
 		if (h && h->due < due)
 			due = h->due;
-		if (j->sources[i] && j->sources[i]->over &&
-		    allowance_due(&j->sources[i]->allowance) < due)
-			due = allowance_due(&j->sources[i]->allowance);
+		if (s && s->over && allowance_due(&s->allowance) < due)
+			due = allowance_due(&s->allowance);
 	}
 	return due;
 }
@@ -648,6 +645,7 @@ static void source_is_written(struct source *s)
 	}
 	h = TAILQ_FIRST(&s->held);
 	s->fault_told |= s->fault_in_batch;
+	allowance_settle(&s->allowance);
 	ring_keep(s->ring, h ? h->position : RING_KEEP_NOTHING);
 	ring_advance(s->ring);
 }
@@ -680,7 +678,7 @@ static void source_has_failed(struct source *s)
 
 	if (s->fault_is_new)
 		s->fault = NULL;
-	allowance_give_back(&s->allowance, s->taken);
+	allowance_give_back(&s->allowance);
 	ring_rewind(s->ring);
 	while (h) {
 		struct held *next = TAILQ_NEXT(h, order);
@@ -738,12 +736,9 @@ static void batch_begins(struct journal *j)
 {
 	memset(&j->batch, 0, sizeof(j->batch));
 	j->batch.since_checkpoint = j->since_checkpoint;
-	for (size_t i = 0; i < j->n; i++) {
-		if (!j->sources[i])
-			continue;
-		j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
-		j->sources[i]->taken = 0;
-	}
+	for (size_t i = 0; i < j->n; i++)
+		if (j->sources[i])
+			j->sources[i]->fault_in_batch = j->sources[i]->fault_is_new = false;
 }
 
 enum err journal_batch(struct journal *j, uint64_t now_ms, enum journal_want want, bool *more)

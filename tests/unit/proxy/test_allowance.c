@@ -56,8 +56,13 @@ static void what_is_given_back_is_there_again(void **state)
 
 	(void)state;
 	allowance_init(&a, 1000, 0);
-	allowance_take(&a, 5000);
-	allowance_give_back(&a, 4900);
+	allowance_take(&a, 100);
+	allowance_settle(&a);
+	allowance_take(&a, 2000);
+	allowance_take(&a, 3000);
+	assert_false(allowance_has(&a, 0));
+	allowance_give_back(&a);
+	allowance_give_back(&a);
 	assert_true(allowance_has(&a, 0));
 	allowance_take(&a, 900);
 	assert_false(allowance_has(&a, 0));
