@@ -240,7 +240,7 @@ struct sandbox {
 	struct part worker;
 	unsigned awaited[2];		/* POLICY_TAKEN that have not come from dialer and broker */
 	unsigned worker_awaited;	/* and from the worker */
-	bool worker_owed;		/* it works under the policy before, and is to be given the new one */
+	bool worker_owed;		/* it works under the policy before, and is to be given ours */
 	bool admission_owed;		/* the kernel's set is the old policy's */
 	struct buf ca_pem, ca_sealed;
 	struct box *box;

@@ -20,7 +20,6 @@
  * is held, so that no tail is behind its lines.
  *
  * Checkpoints count this process's lines. One, and what ends a file, fit into every batch.
- *
  * A role that breaks its ring or the tables of record.h is not read any more: its ring refuses for
  * good, which stops its traffic, and a line of kind log_fault says why. A writer could put stamps
  * of other lines on records that it left for a successor: those, its own, would be missing.
@@ -61,8 +60,8 @@ struct source {
 	const char *fault;	/* why it is not read any more; NULL: it is */
 	bool fault_told, fault_in_batch, fault_is_new;
 	struct allowance allowance;
-	bool over;		/* that is used up: the rest waits */
-	bool ending, empty;	/* its writer is gone; the last batch found nothing more in it */
+	bool over, ending;	/* that is used up, the rest waits; its writer is gone */
+	bool empty;		/* the last batch found nothing more in it */
 	struct held **table;	/* by exchange; NULL until one is held */
 	TAILQ_HEAD(held_list, held) held;
 };
