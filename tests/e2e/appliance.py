@@ -61,7 +61,8 @@ class _Local(http.client.HTTPConnection):
 class Appliance(b.Run):
     """One that is ready, or, with ready=False, one that is being started. @again: on the same files."""
 
-    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, **popen):
+    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None,
+                 **popen):
         bed.runs += 1
         self.exeat, self.boxes = exeat, []
         self.dir = again.dir if again else bed.path(f"appliance{bed.runs}")
@@ -72,7 +73,7 @@ class Appliance(b.Run):
         self.socket = f"{self.dir}/run/control.sock"
         log = f"{self.dir}/audit.jsonl"
         self.settings = again.settings if again else bed.settings(
-            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}}}\n"
+            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}{f', group: {group}' if group else ''}}}\n"
                      f"policies: {{directory: {self.dir}/policies}}\n" + extra)
         self.errors = f"{self.dir}/errors{bed.runs}"
         with open(self.errors, "wb") as f:
