@@ -87,7 +87,8 @@ class Appliance(b.Run):
 
     last = None     # one that a case which failed has left would be in the next one's way
 
-    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, **popen):
+    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None,
+                 **popen):
         if Appliance.last and Appliance.last.process.poll() is None:
             Appliance.last.process.kill()
             Appliance.last.ended()
@@ -102,7 +103,7 @@ class Appliance(b.Run):
         self.socket = f"{self.dir}/run/control.sock"
         log = f"{self.dir}/audit.jsonl"
         self.settings = again.settings if again else bed.settings(
-            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}}}\n"
+            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}{f', group: {group}' if group else ''}}}\n"
                      f"policies: {{directory: {self.dir}/policies}}\n" + extra)
         self.errors = f"{self.dir}/errors{bed.runs}"
         with open(self.errors, "wb") as f:
