@@ -103,7 +103,7 @@ static int open_netns(struct str path, struct wire_error *why)
 	snprintf(name, sizeof(name), "%.*s", STR_ARG(path));
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		*why = (struct wire_error){ "the network namespace to attach to", errno };
+		*why = (struct wire_error){ LAUNCHER_NETNS_GIVEN, errno };
 	return fd;
 }
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "proxy/clock.h"
+#include "proxy/launcher.h"
 #include "proxy/supervisor_records.h"
 
 /* ---- finding ---- */
@@ -127,7 +128,8 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	};
 	snprintf(s->name, sizeof(s->name), "%s", spec->name);
 	snprintf(s->box_id, sizeof(s->box_id), "run-%d-%u", (int)getpid(), s->number);
-	snprintf(s->isolation, sizeof(s->isolation), "attached");
+	if (!spec->command)	/* of a box, the runtime says it */
+		snprintf(s->isolation, sizeof(s->isolation), "attached");
 	s->policy = policy_file_hold(spec->policy);
 	buf_init(&s->ca_pem, MSG_PEM_MAX);
 	buf_init(&s->ca_sealed, MSG_SEALED_MAX);
@@ -295,7 +297,7 @@ void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_
 	if (m->code) {
 		channel_close_fds(fds, n_fds);
 		sandbox_fail(s, "network: %.*s: %s%s", STR_ARG(m->what), strerror((int)m->code),
-			     wire_advice((int)m->code));
+			     str_eq(m->what, STR(LAUNCHER_NETNS_GIVEN)) ? "" : wire_advice((int)m->code));
 		return;
 	}
 	take_wire(s, m, fds);
