@@ -81,7 +81,7 @@ static int netns_of_thread(void)
 
 static enum err enter(int netns, struct wire_error *why)
 {
-	return setns(netns, CLONE_NEWNET) == 0 ? OK : failed(why, "setns");
+	return setns(netns, CLONE_NEWNET) == 0 ? OK : failed(why, "entering the network namespace");
 }
 
 /* Going on in a namespace of somebody else's would be worse than ending. */
