@@ -87,7 +87,7 @@ static void launch(struct launcher *l, const struct msg_launch *m)
 		e = start_launcher(l->job, true, &fd, &pid);
 	else if (m->role != ROLE_SUPERVISOR && m->role != ROLE_WORKER && m->role < ROLE_COUNT)
 		e = spawn_role(l->job->programs, (enum role)m->role, SPAWN_SIBLING, &fd, &pid);
-	done.code = e == OK ? 0 : e == ERR_SYSTEM ? (uint32_t)errno : ENAMETOOLONG;
+	done.code = e == OK ? 0 : e == ERR_LIMIT ? ENAMETOOLONG : (uint32_t)errno;
 	done.pid = pid > 0 ? (uint32_t)pid : 0;
 	answer(l, MSG_LAUNCHED, &done, &fd, e == OK);
 	if (fd >= 0)
@@ -105,7 +105,7 @@ static int open_netns(struct str path, struct wire_error *why)
 	snprintf(name, sizeof(name), "%.*s", STR_ARG(path));
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		*why = (struct wire_error){ "the network namespace to attach to", errno };
+		*why = (struct wire_error){ WIRE_GIVEN, errno };
 	return fd;
 }
 

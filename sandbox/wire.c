@@ -361,7 +361,7 @@ static enum err only_loopback(struct wire_error *why)
 static enum err enter_given(int netns, struct wire_box *b, struct wire_error *why)
 {
 	b->netns = fcntl(netns, F_DUPFD_CLOEXEC, 0);
-	return b->netns < 0 ? failed(why, "network namespace") : enter(b->netns, why);
+	return b->netns < 0 || setns(b->netns, CLONE_NEWNET) < 0 ? failed(why, WIRE_GIVEN) : OK;
 }
 
 static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_box *b,
