@@ -127,5 +127,37 @@ def a_member_cannot_fill_the_log_with_what_is_refused_to_him(bed):
     b.check(any(r.get("peer_uid") == 0 and r["status"] == 404 for r in refused), "root's has its record", refused[-3:])
 
 
+def _file_system_that_never_answers(folder):
+    os.mkdir(folder)
+    fuse = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+    b.check(b.LIBC.mount(b"silent", folder.encode(), b"fuse", 0, options) == 0, "it is mounted")
+    return fuse
+
+
+def a_workspace_whose_disk_does_not_answer_holds_up_nobody_else(bed):
+    a = ap.Appliance(bed, {"web": POLICY})
+    folder = f"{a.dir}/silent"
+    fuse = _file_system_that_never_answers(folder)
+    launchers = sorted(a.ready("launcher"))
+    where = {"--workspace": f"{folder}/work", "--rootfs": f"{folder}/root", "--output": f"{folder}/out"}
+    waiting = [subprocess.Popen([b.EXEAT, "sandbox", "start", f"silent{n}", "--socket", a.socket, "--policy", "web", option,
+                                 path, "--", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+               for n, (option, path) in enumerate([*where.items()] * 2)]
+    b.wait_until("all to be on their way", lambda: a.get("status")["sandboxes"]["starting"] == len(waiting))
+    done = a.command("sandbox", "start", "near", "--wait", "--policy", "web", "--", "true")
+    b.check(done.returncode == 0, "another box starts meanwhile", done, a.said())
+    b.check(all(p.poll() is None for p in waiting), "while they wait")
+    stopped = a.command("sandbox", "stop", "silent0")
+    b.check(stopped.returncode == 0, "one that waits is stopped", stopped)
+    for p in waiting:
+        err = p.communicate(timeout=60)[1]
+        b.check(p.returncode == 1 and ("does not answer" in err or p is waiting[0]), "each is told why it did not start", err)
+    b.check(sorted(a.ready("launcher")) == launchers, "no launcher was lost", a.said())
+    os.close(fuse)
+    a.end()
+    b.check(a.left_behind() == [], "nothing is left", a.left_behind())
+
+
 if __name__ == "__main__":
     b.main(b.cases(globals()))
