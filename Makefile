@@ -55,7 +55,8 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
                       proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
-                      proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
+                      proxy/control_records.c proxy/allowance.c proxy/control_listen.c \
+                      proxy/control_api.c proxy/control_client.c \
                       proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
                       proxy/machine.c proxy/aftermath.c proxy/show.c proxy/verbs.c proxy/cmd_status.c \
                       proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c \
