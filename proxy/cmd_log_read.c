@@ -38,7 +38,8 @@
 #define FILE_TEXT                                                                                  \
 	"  FILE                 the log, with the files of it that were put aside; if not given,\n" \
 	"                       $XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl.\n" \
-	"                       Of several, just these are read\n"                                 \
+	"                       Of several, just these are read. The appliance's log is\n"        \
+	"                       /var/log/exeat/audit.jsonl, unless its settings say otherwise\n"   \
 	"\n"                                                                                       \
 	"The exit status is 0, also where nothing matches; 1 if a file cannot be read, 64 for a wrong\n" \
 	"command line.\n"
