@@ -153,7 +153,9 @@ static int take_option(struct reading *r, const char *name, int c)
 		*text = str_of(optarg);
 		if (text->n == 0)
 			return usage_wrong(name, "an option's value is empty: leave it out to ask for all");
-		return c == 'v' ? check_verdict(name, *text) : c == 'k' ? check_kinds(name, *text) : 0;
+		if (c == 'v')
+			return check_verdict(name, *text);
+		return c == 'k' ? check_kinds(name, *text) : 0;
 	}
 	if (c == 'S' || c == 'U')
 		return log_query_time(str_of(optarg), clock_wall_us(),

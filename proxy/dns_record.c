@@ -20,8 +20,8 @@ static void put_answers(struct record *r, struct str packed)
 	buf_free(&text);
 }
 
-/* The addresses are what the name was vetted by, whatever was asked for. To a question for anything but
- * A the box is told that there is nothing, and so says the record. */
+/* The addresses are what the name was vetted by, whatever was asked for. To a question for anything
+ * but A the box is told that there is nothing, and so says the record. */
 static void put_upstream(struct record *r, const struct dns_event *e, const struct msg_resolved *m)
 {
 	record_str(r, REC_upstream, m->server);
