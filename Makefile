@@ -79,7 +79,8 @@ SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
                       proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
-                      proxy/recorder.c proxy/allowance.c proxy/journal.c
+                      proxy/recorder.c proxy/allowance.c proxy/journal.c proxy/journal_lines.c \
+                      proxy/journal_held.c proxy/journal_batch.c
 SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 

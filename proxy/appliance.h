@@ -19,7 +19,7 @@
  * Blocking    never, but in appliance_open() and appliance_close(), bounded.
  * Failure     bool: false has told why on stderr (or in a text that is given for it).
  * Limits      settings' limits.sandboxes; the named ones below.
- * Tests       tests/e2e
+ * Tests       tests/unit/proxy/test_parts.c, test_rings.c, test_sandboxes.c; tests/e2e
  */
 #ifndef PROXY_APPLIANCE_H
 #define PROXY_APPLIANCE_H
@@ -94,12 +94,13 @@ struct part {
 	pid_t pid;			/* 0: there is no process */
 	pid_t gone;			/* lost(): the process that is gone; 0: none came to be */
 	struct channel *channel;
+	bool waiting;			/* STARTING: others have to come before it is told */
 	bool asked_to_end;
 	const char *why;		/* it is being killed for that; static, or @why_text */
 	char why_text[128];
 	int status;			/* as waitpid() gave it */
 	uint64_t since_ms;		/* in this state */
-	uint64_t pinged_ms;		/* when the PING was sent that is not answered; 0: none is */
+	uint64_t pinged_ms;		/* when the PING went that is not answered; 0: none */
 	uint64_t crashes[SHARED_CRASHES_MAX];
 };
 
@@ -109,14 +110,17 @@ void part_init(struct appliance *a, struct part *p, enum role role, const struct
 void part_remove(struct part *p);
 /* Orders its process. */
 void part_want(struct part *p);
-/* It was started by ourselves. */
+/* It was started by ourselves. lost() may come from within. */
 void part_adopt(struct part *p, int channel, pid_t pid);
+/* One that was @waiting has been told its start now. */
+void part_told(struct part *p);
 /* It is gone, or broke the rules, or hangs: its process is killed, and when that is over lost() is
  * called. @why: copied. */
 void part_lose(struct part *p, const char *why);
 /* Asks it to end; ended() is called when it has. */
 void part_end(struct part *p);
-must_use enum err part_send(struct part *p, uint16_t type, const void *msg, const int *fds, size_t n);
+must_use enum err part_send(struct part *p, uint16_t type, const void *msg, const int *fds,
+			    size_t n);
 /* Has it been lost @max times within CRASH_WINDOW_MS, now included? */
 bool part_crashed(struct part *p, unsigned max);
 /* Orders all that is wanted and was not ordered: someone who starts parts is ready. */
@@ -173,10 +177,11 @@ typedef void policy_loaded_fn(void *arg, const char *path, struct policy_file *f
 bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *fn, void *arg);
 
 struct reload_report {
-	unsigned files, sandboxes, changed;	/* @changed: sandboxes whose policy is another now */
-	unsigned waiting;			/* of those: not taken by all roles in RELOAD_TAKEN_MS */
+	unsigned files, sandboxes;
+	unsigned changed;	/* sandboxes whose policy is another now */
+	unsigned waiting;	/* of those: not taken by all roles in RELOAD_TAKEN_MS */
 	bool ok;
-	struct str diagnostics;			/* of what does not load; nothing was changed then */
+	struct str diagnostics;	/* of what does not load; nothing was changed then */
 };
 typedef void policy_reloaded_fn(void *arg, const struct reload_report *report);
 /* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load;
@@ -210,7 +215,7 @@ struct sandbox_spec {
 	int stdio[3];				/* the command's */
 	bool terminal;
 	int netns;				/* to attach to; else -1 */
-	const char *netns_path;			/* likewise, where the launcher is to open it; or NULL */
+	const char *netns_path;			/* likewise, for the launcher to open; or NULL */
 };
 
 struct sandbox {
@@ -237,7 +242,7 @@ struct sandbox {
 	struct part worker;
 	unsigned awaited[2];		/* POLICY_TAKEN that have not come from dialer and broker */
 	unsigned worker_awaited;	/* and from the worker */
-	bool worker_owed;		/* it works under the policy before, and is to be given the new one */
+	bool worker_owed;		/* it is to be given the new policy, when others have it */
 	bool admission_owed;		/* the kernel's set is the old policy's */
 	struct buf ca_pem, ca_sealed;
 	struct box *box;

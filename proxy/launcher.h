@@ -20,9 +20,6 @@
 #include "proxy/settings.h"
 #include "sandbox/wire.h"
 
-/* What a wire fails at whose namespace is not at the path that was given. */
-#define LAUNCHER_NETNS_GIVEN "the network namespace to attach to"
-
 struct launcher_job {
 	const char *programs;		/* the folder of the roles' programs */
 	const struct settings *settings;

@@ -2,8 +2,8 @@
  *
  * A policy file is compiled by a reader that the launcher starts; what it leaves is a sealed image,
  * mapped and validated here and by each role that is given it. A reload compiles every file that is
- * in use, once each; only when all of them load is anything changed. Reloads go one after the other:
- * what was read later is in force later.
+ * in use, once each; only when all of them load is anything changed. Reloads go one after the
+ * other: what was read later is in force later.
  *
  * A sandbox's policy is put in force in steps, so that what both policies allow is allowed at every
  * moment of it, and what only one of them allows is refused in words:

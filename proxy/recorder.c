@@ -5,8 +5,8 @@
  * (journal.h), and again soon where more is waiting. Where the log cannot be written the supervisor
  * is told once (LOG_STATE), the rings refuse, and a try a second is made until it can be again.
  *
- * What the supervisor has said is heard before each batch: a writer that was given a new policy after
- * the recorder was told of it may have records of it in its ring by then.
+ * What the supervisor has said is heard before each batch: a writer that was given a new policy
+ * after the recorder was told of it may have records of it in its ring by then.
  *
  * While records come the recorder lingers: it looks again by itself every LINGER_MS, and no writer
  * has to wake it for each of them. A look that finds nothing ends that.

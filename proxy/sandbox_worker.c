@@ -62,8 +62,10 @@ static void on_access(struct sandbox *s, const struct msg_access *m)
 
 /* ---- its life ---- */
 
+/* It may have to wait: for its wire, for dialer and broker. */
 static bool worker_started(struct part *p)
 {
+	p->waiting = true;
 	sandbox_step(p->owner);
 	return true;
 }

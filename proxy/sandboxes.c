@@ -26,6 +26,10 @@
 #include "proxy/launcher.h"
 #include "proxy/supervisor_records.h"
 
+/* What a sandbox takes here for good is about half of it; the rest is handed on while it starts. */
+#define SANDBOX_DESCRIPTORS 24
+#define SANDBOXES_STARTING_MAX 63	/* of whom that is kept free */
+
 /* ---- finding ---- */
 
 struct sandbox *sandbox_find(struct appliance *a, struct str name)
@@ -142,6 +146,25 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	return s;
 }
 
+/* A message whose descriptors find no room costs the channel that it came on, and with it a role:
+ * so a sandbox begins only where there is room for all that its start and those under way take. */
+static bool has_room(const struct appliance *a, int sample)
+{
+	int held[SANDBOX_DESCRIPTORS * (SANDBOXES_STARTING_MAX + 1)];
+	size_t wanted = SANDBOX_DESCRIPTORS, n = 0;
+	bool room;
+
+	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
+		if (s->state == SANDBOX_STARTING && wanted < sizeof(held) / sizeof(*held))
+			wanted += SANDBOX_DESCRIPTORS;
+	while (n < wanted && (held[n] = fcntl(sample, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	room = n == wanted;
+	while (n)
+		close(held[--n]);
+	return room;
+}
+
 struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *spec, char *why,
 			       size_t why_size)
 {
@@ -154,6 +177,11 @@ struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *s
 	if (a->n_sandboxes >= a->settings->max_sandboxes) {
 		snprintf(why, why_size, "limits.sandboxes allows %u at once, and so many are there",
 			 (unsigned)a->settings->max_sandboxes);
+		return NULL;
+	}
+	if (!has_room(a, spec->policy->image)) {
+		snprintf(why, why_size,
+			 "too few descriptors are left for one more (ulimit -n; LimitNOFILE in the service's unit)");
 		return NULL;
 	}
 	s = make(a, spec);
@@ -283,6 +311,18 @@ static void take_wire(struct sandbox *s, const struct msg_wired *m, int *fds)
 	s->wired = true;
 }
 
+static void wire_failed(struct sandbox *s, const struct msg_wired *m)
+{
+	int code = (int)m->code;
+
+	if (!str_eq(m->what, STR(WIRE_GIVEN)))
+		sandbox_fail(s, "network: %.*s: %s%s", STR_ARG(m->what), strerror(code),
+			     wire_advice(code));
+	else
+		sandbox_fail(s, "%.*s: %s", STR_ARG(m->what),
+			     code == EINVAL ? "it is no network namespace" : strerror(code));
+}
+
 void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_t n_fds)
 {
 	struct sandbox *s = waiting(from, m->id, true);
@@ -296,8 +336,7 @@ void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_
 	s->maker = NULL;
 	if (m->code) {
 		channel_close_fds(fds, n_fds);
-		sandbox_fail(s, "network: %.*s: %s%s", STR_ARG(m->what), strerror((int)m->code),
-			     str_eq(m->what, STR(LAUNCHER_NETNS_GIVEN)) ? "" : wire_advice((int)m->code));
+		wire_failed(s, m);
 		return;
 	}
 	take_wire(s, m, fds);
@@ -596,7 +635,8 @@ void sandbox_count(struct sandbox *s)
 	if (s->wired &&
 	    (wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK ||
 			 wire_box_untold(s->a->gateway, &s->wire, &s->untold, &why) != OK))
-		fprintf(stderr, "exeat: network: %s: %s\n", why.what, strerror(why.code));
+		fprintf(stderr, "exeat: %s: network: %s: %s\n", s->name, why.what,
+			strerror(why.code));
 }
 
 static void close_fd(int fd)

@@ -131,6 +131,8 @@ bool sandbox_join(struct sandbox *s)
 	close_pair(broker);
 	close_pair(between);
 	s->joined = ok;
+	if (ok)
+		part_told(&s->worker);
 	return ok;
 }
 

@@ -50,7 +50,7 @@ static struct box_spec spec_of(char *const *command)
 }
 
 static char isolation[BOX_ISOLATION_MAX];
-static pid_t server;		/* a child that a case waits for itself */
+static pid_t keeper;		/* of the box that was made last */
 static char failure[256];	/* of the last prepare() */
 
 static enum box_news await_news(struct box *b)
@@ -70,16 +70,30 @@ static int await_end(struct box *b)
 static void remove_box(struct box *b)
 {
 	struct pollfd p = { .fd = box_fd(b), .events = POLLIN };
-	siginfo_t ended = { .si_pid = 0 };
 	char news[1024];
 
 	box_end(b);
 	while (poll(&p, 1, WAIT_MS) == 1 && recv(p.fd, news, sizeof(news), 0) > 0)
 		;
 	box_free(b);
-	while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid > 0 &&
-	       ended.si_pid != server)
-		(void)waitpid(ended.si_pid, NULL, 0);
+	/* Its channel ends before it is one that can be waited for. */
+	assert_int_equal(waitpid(keeper, NULL, 0), keeper);
+}
+
+static pid_t newest_child(void)
+{
+	char path[64];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fscanf(f, "%d", &pid) == 1)
+		;
+	fclose(f);
+	assert_true(pid > 0);
+	return pid;
 }
 
 /* Makes a box and waits until it is ready. */
@@ -91,6 +105,7 @@ static enum err prepare(const struct box_spec *spec, struct box **out)
 	snprintf(failure, sizeof(failure), "%s", e ? box_error() : "");
 	if (e)
 		return e;
+	keeper = newest_child();
 	*out = box_take(channel);
 	if (await_news(*out) == BOX_READY)
 		return OK;
@@ -344,22 +359,6 @@ static void parent_killed_takes_the_box_with_it(void **state)
 	close(out[0]);
 }
 
-/* The youngest: one before it may have ended, and not be collected yet. */
-static pid_t keeper_of(pid_t parent)
-{
-	char path[64];
-	int pid = 0, one;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
-	f = fopen(path, "re");
-	while (f && fscanf(f, "%d", &one) == 1)
-		pid = one;
-	if (f)
-		fclose(f);
-	return pid;
-}
-
 static void keeper_killed_ends_the_box_and_the_next_run_removes_the_rest(void **state)
 {
 	struct outcome o;
@@ -369,7 +368,7 @@ static void keeper_killed_ends_the_box_and_the_next_run_removes_the_rest(void **
 
 	(void)state;
 	memcpy(id, run_id, sizeof(id));
-	kill(keeper_of(getpid()), SIGKILL);
+	kill(keeper, SIGKILL);
 	assert_int_equal(read(out, &byte, 1), 0);
 	close(out);
 	status = await_end(b);
@@ -524,6 +523,7 @@ static void box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest(void 
 	struct wire_box w;
 	struct outcome o;
 	uint16_t port = 80;
+	pid_t server;
 	int status;
 
 	(void)state;
