@@ -146,7 +146,8 @@ install: ## build for release and install under DESTDIR/PREFIX
 	$(Q)set -e; for f in policy.yaml exeat.yaml; do \
 	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
 	$(Q)set -e; for p in $(MAN); do \
-	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
+	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; \
+	  sed -i 's|/usr/local/|$(PREFIX)/|' $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
 	$(Q)install -d $(DESTDIR)$(UNITS)
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|' conf/systemd/exeat.service.in > $(DESTDIR)$(UNITS)/exeat.service
 man: $(O)/exeat ## write those manual pages anew that are made of what the programs know
