@@ -6,7 +6,10 @@
  * launcher's own children: all that the supervisor needs of one is its channel.
  *
  * What may be asked for is little: a role by its number, a wire by its index, a box by its
- * description. The supervisor cannot name a program.
+ * description. The supervisor cannot name a program of the host's. It does name what an operator
+ * has named to it: a box's root, workspace and output, a namespace to attach to. What the system or
+ * Exeat depends on is refused here (run_folders.h), whatever was ordered; beyond that an operator's
+ * word and that of a supervisor which was taken over cannot be told apart.
  */
 #include "proxy/launcher.h"
 
@@ -218,10 +221,14 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 }
 
 /* What its command writes goes there. False: @why. */
-static bool open_output(const struct box_words *w, int stdio[3], struct buf *why)
+static bool open_output(const struct box_words *w, const char *log, int stdio[3], struct buf *why)
 {
 	struct stat st;
 
+	if (!run_output_ok(w->output, log, why)) {
+		stdio[1] = stdio[2] = -1;
+		return false;
+	}
 	stdio[1] = stdio[2] = open(w->output, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
 				   O_NONBLOCK | O_NOCTTY, 0600);
 	if (stdio[1] >= 0 && fstat(stdio[1], &st) == 0 && S_ISREG(st.st_mode))
@@ -268,7 +275,7 @@ static void start_box(struct launcher *l, const struct msg_box *m, const int *fd
 	spec.kept = w->kept;
 	spec.init = w->init;
 	buf_init(&text, 4 * PATH_MAX);
-	done->ok = (!m->output.n || open_output(w, spec.stdio, &text)) &&
+	done->ok = (!m->output.n || open_output(w, l->job->log_path, spec.stdio, &text)) &&
 		   make(l, &spec, &channel, &text);
 	done->text = str_n(buf_str(&text).p, text.n < BOXED_TEXT_MAX ? text.n : BOXED_TEXT_MAX);
 	answer(l, MSG_BOXED, done, &channel, done->ok);
