@@ -100,7 +100,7 @@ struct part {
 	char why_text[128];
 	int status;			/* as waitpid() gave it */
 	uint64_t since_ms;		/* in this state */
-	uint64_t pinged_ms;		/* of the PING that is not answered; 0: none is */
+	uint64_t pinged_ms;		/* when the PING went that is not answered; 0: none */
 	uint64_t crashes[SHARED_CRASHES_MAX];
 };
 
@@ -178,10 +178,10 @@ bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *f
 
 struct reload_report {
 	unsigned files, sandboxes;
-	unsigned changed;		/* sandboxes whose policy is another now */
-	unsigned waiting;		/* of those: not taken by all roles in RELOAD_TAKEN_MS */
+	unsigned changed;	/* sandboxes whose policy is another now */
+	unsigned waiting;	/* of those: not taken by all roles in RELOAD_TAKEN_MS */
 	bool ok;
-	struct str diagnostics;		/* of what does not load; nothing was changed then */
+	struct str diagnostics;	/* of what does not load; nothing was changed then */
 };
 typedef void policy_reloaded_fn(void *arg, const struct reload_report *report);
 /* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load;
@@ -242,7 +242,7 @@ struct sandbox {
 	struct part worker;
 	unsigned awaited[2];		/* POLICY_TAKEN that have not come from dialer and broker */
 	unsigned worker_awaited;	/* and from the worker */
-	bool worker_owed;		/* has the policy before, and is to be given the new one */
+	bool worker_owed;		/* it is to be given the new policy, when others have it */
 	bool admission_owed;		/* the kernel's set is the old policy's */
 	struct buf ca_pem, ca_sealed;
 	struct box *box;

@@ -17,6 +17,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,7 +108,7 @@ static int open_netns(struct str path, struct wire_error *why)
 	snprintf(name, sizeof(name), "%.*s", STR_ARG(path));
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		*why = (struct wire_error){ "the network namespace to attach to", errno };
+		*why = (struct wire_error){ WIRE_GIVEN, errno };
 	return fd;
 }
 
@@ -220,20 +222,28 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 	}
 }
 
-/* What its command writes goes there. False: @why. */
+/* What its command writes goes there. False: @why. A box that may write to a folder on the way could
+ * leave a link there, and have root write where it leads to: no link is followed. */
 static bool open_output(const struct box_words *w, const char *log, int stdio[3], struct buf *why)
 {
+	struct open_how how = { .flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
+					 O_NOCTTY,
+				.mode = 0600,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	const char *wrong = "is no file";
 	struct stat st;
+	int fd;
 
-	if (!run_output_ok(w->output, log, why)) {
-		stdio[1] = stdio[2] = -1;
+	stdio[1] = stdio[2] = -1;
+	if (!run_output_ok(w->output, log, why))
 		return false;
-	}
-	stdio[1] = stdio[2] = open(w->output, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-				   O_NONBLOCK | O_NOCTTY, 0600);
-	if (stdio[1] >= 0 && fstat(stdio[1], &st) == 0 && S_ISREG(st.st_mode))
+	stdio[1] = stdio[2] = fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
-	buf_printf(why, "output %s: %s", w->output, stdio[1] < 0 ? strerror(errno) : "is no file");
+	if (fd < 0)
+		wrong = errno == ELOOP ? "a part of it is a symbolic link: write where it leads to"
+				       : strerror(errno);
+	buf_printf(why, "output %s: %s", w->output, wrong);
 	return false;
 }
 

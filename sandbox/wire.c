@@ -12,6 +12,10 @@
  * stay open in the gateway namespace (a socket belongs to the namespace that it was made in), so
  * that admitting an address moves nobody.
  *
+ * Neither end asks for the other's hardware address: both are fixed, and told. All namespaces of a
+ * machine share one table of what has been asked for, which one of them can fill; what is told takes
+ * no place in it.
+ *
  * The gateway's end of a veth is up before the box's: otherwise the box's first SYN may be lost,
  * and is sent again a second later only.
  */
@@ -23,11 +27,13 @@
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <netinet/if_ether.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -75,7 +81,7 @@ static int netns_of_thread(void)
 
 static enum err enter(int netns, struct wire_error *why)
 {
-	return setns(netns, CLONE_NEWNET) == 0 ? OK : failed(why, "setns");
+	return setns(netns, CLONE_NEWNET) == 0 ? OK : failed(why, "entering the network namespace");
 }
 
 /* Going on in a namespace of somebody else's would be worse than ending. */
@@ -200,19 +206,47 @@ static struct nlmsghdr *add_default_route(struct netlink *n, uint32_t index, uin
 	return h;
 }
 
-static void add_veth(struct netlink *n, const char *name, int peer_netns)
+/* Hardware addresses of one's own making, unicast. */
+struct ends {
+	uint8_t gateway[ETH_ALEN], box[ETH_ALEN];
+};
+
+static struct ends ends_of(uint32_t index)
+{
+	const uint8_t high = (uint8_t)(index >> 8), low = (uint8_t)index;
+
+	return (struct ends){ .gateway = { 0x02, 'e', 'x', 1, high, low },
+			      .box = { 0x02, 'e', 'x', 2, high, low } };
+}
+
+static void add_neighbour(struct netlink *n, uint32_t index, uint32_t address,
+			  const uint8_t hardware[ETH_ALEN], const char *what)
+{
+	struct nlmsghdr *h = netlink_message(n, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, what);
+	struct ndmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+
+	m->ndm_family = AF_INET;
+	m->ndm_ifindex = (int)index;
+	m->ndm_state = NUD_PERMANENT;
+	mnl_attr_put_u32(h, NDA_DST, htonl(address));
+	mnl_attr_put(h, NDA_LLADDR, ETH_ALEN, hardware);
+}
+
+static void add_veth(struct netlink *n, const char *name, int peer_netns, const struct ends *ends)
 {
 	struct nlmsghdr *h = netlink_message(n, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, "veth");
 	struct nlattr *info, *data, *peer;
 
 	(void)put_ifinfo(h, 0);
 	mnl_attr_put_strz(h, IFLA_IFNAME, name);
+	mnl_attr_put(h, IFLA_ADDRESS, ETH_ALEN, ends->gateway);
 	info = mnl_attr_nest_start(h, IFLA_LINKINFO);
 	mnl_attr_put_strz(h, IFLA_INFO_KIND, "veth");
 	data = mnl_attr_nest_start(h, IFLA_INFO_DATA);
 	peer = mnl_attr_nest_start(h, VETH_INFO_PEER);
 	(void)put_ifinfo(h, 0);
 	mnl_attr_put_strz(h, IFLA_IFNAME, BOX_IFNAME);
+	mnl_attr_put(h, IFLA_ADDRESS, ETH_ALEN, ends->box);
 	mnl_attr_put_u32(h, IFLA_NET_NS_FD, (uint32_t)peer_netns);
 	mnl_attr_nest_end(h, peer);
 	mnl_attr_nest_end(h, data);
@@ -327,7 +361,7 @@ static enum err only_loopback(struct wire_error *why)
 static enum err enter_given(int netns, struct wire_box *b, struct wire_error *why)
 {
 	b->netns = fcntl(netns, F_DUPFD_CLOEXEC, 0);
-	return b->netns < 0 ? failed(why, "network namespace") : enter(b->netns, why);
+	return b->netns < 0 || setns(b->netns, CLONE_NEWNET) < 0 ? failed(why, WIRE_GIVEN) : OK;
 }
 
 static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_box *b,
@@ -359,14 +393,14 @@ static enum err index_in(struct wire_gateway *g, int netns, const char *ifname, 
 	return *index != 0 ? OK : failed(why, "interface index");
 }
 
-static enum err lay_veth(struct wire_gateway *g, struct wire_box *b, struct netlink *box_route,
-			 struct wire_error *why)
+static enum err lay_veth(struct wire_gateway *g, struct wire_box *b, const struct ends *ends,
+			 struct netlink *box_route, struct wire_error *why)
 {
 	struct nlmsghdr *h;
 	uint32_t eth0 = 0;
 	enum err e;
 
-	add_veth(g->route, b->ifname, b->netns);
+	add_veth(g->route, b->ifname, b->netns, ends);
 	e = netlink_commit(g->route, why);
 	if (e == OK)
 		e = index_in(g, g->netns, b->ifname, &b->ifindex, why);
@@ -376,12 +410,14 @@ static enum err lay_veth(struct wire_gateway *g, struct wire_box *b, struct netl
 		return e;
 	add_address(g->route, b->ifindex, b->gateway, b->address, 32, "gateway: address of the veth");
 	add_link_up(g->route, b->ifindex, "gateway: veth up");
+	add_neighbour(g->route, b->ifindex, b->address, ends->box, "gateway: the box's end");
 	e = netlink_commit(g->route, why);
 	if (e != OK)
 		return e;
 	add_link_up(box_route, LOOPBACK, "box: loopback");
 	add_address(box_route, eth0, b->address, b->address, LINK_BITS, "box: address");
 	add_link_up(box_route, eth0, "box: eth0 up");
+	add_neighbour(box_route, eth0, b->gateway, ends->gateway, "box: the gateway's end");
 	h = add_default_route(box_route, eth0, RTN_UNICAST, RT_SCOPE_UNIVERSE, "box: default route");
 	mnl_attr_put_u32(h, RTA_GATEWAY, htonl(b->gateway));
 	return netlink_commit(box_route, why);
@@ -538,6 +574,7 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 		.netns = -1, .tproxy = -1, .dns_udp = -1, .dns_tcp = -1, .nflog = -1
 	};
 	uint16_t group = (uint16_t)(WIRE_NFLOG_GROUP + index);
+	const struct ends ends = ends_of(index);
 	struct netlink *box_route = NULL;
 	enum err e = number_box(index, link_pool, &b, why);
 
@@ -548,7 +585,7 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 		return e;
 	e = make_box_netns(g, netns, &b, &box_route, why);
 	if (e == OK)
-		e = lay_veth(g, &b, box_route, why);
+		e = lay_veth(g, &b, &ends, box_route, why);
 	if (e == OK)
 		e = open_sockets(g, &b, group, why);
 	if (e == OK)

@@ -68,9 +68,8 @@ class Appliance:
         pathlib.Path(f"{self.dir}/policy.yaml").write_text(POLICY)
         pathlib.Path(f"{self.dir}/exeat.yaml").write_text(
             f"exeat-settings: 1\nresolver: {{names: {{wire.test: [192.0.2.1]}}, servers: ['192.0.2.53:53']}}\n"
-            f"log: {{path: {self.dir}/audit.jsonl}}\n")
-        self.process = subprocess.Popen([f"{build}/exeat", "serve", "--settings", f"{self.dir}/exeat.yaml",
-                                         "--socket", self.socket],
+            f"log: {{path: {self.dir}/audit.jsonl}}\ncontrol: {{socket: {self.socket}}}\n")
+        self.process = subprocess.Popen([f"{build}/exeat", "serve", "--settings", f"{self.dir}/exeat.yaml"],
                                         stdin=subprocess.DEVNULL)
         end = time.monotonic() + 20
         while not os.path.exists(self.socket):

@@ -87,7 +87,8 @@ class Appliance(b.Run):
 
     last = None     # one that a case which failed has left would be in the next one's way
 
-    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, **popen):
+    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None,
+                 **popen):
         if Appliance.last and Appliance.last.process.poll() is None:
             Appliance.last.process.kill()
             Appliance.last.ended()
@@ -102,12 +103,14 @@ class Appliance(b.Run):
         self.socket = f"{self.dir}/run/control.sock"
         log = f"{self.dir}/audit.jsonl"
         self.settings = again.settings if again else bed.settings(
-            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}}}\n"
+            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}{f', group: {group}' if group else ''}}}\n"
                      f"policies: {{directory: {self.dir}/policies}}\n" + extra)
         self.errors = f"{self.dir}/errors{bed.runs}"
         with open(self.errors, "wb") as f:
+            # It dies with the test, also where a case has failed and left it.
             super().__init__(bed, subprocess.Popen([exeat, "serve", "--settings", self.settings], stdout=f, stderr=f,
-                                                   stdin=subprocess.DEVNULL, **popen), log)
+                                                   stdin=subprocess.DEVNULL, preexec_fn=lambda: b.LIBC.prctl(1, 9),
+                                                   **popen), log)
         self.status = None
         if ready:
             b.wait_until("the appliance to be ready", self._is_ready)

@@ -10,6 +10,7 @@ import time
 
 import appliance
 import bed as b
+import namespace
 
 NAMES = ("api.test", "more.test", "slow.test", "steady.test", "new.test", "moved.test", "secret.test")
 TOKEN = "hunter2-for-the-origin"
@@ -214,13 +215,15 @@ def no_allowed_request_is_refused_or_cut_by_reloads_under_load(bed):
 def what_a_new_policy_denies_ends_and_all_else_goes_on(bed):
     a = _bench(bed)
     web = "hosts: [slow.test, steady.test, api.test]"
-    before = _policy(f"id: web, {web}", f"id: plain, {web}, protocol: http")
+    before = _policy(f"id: web, {web}", f"id: plain, {web}, protocol: http",
+                     "id: by-address, addresses: [203.0.113.20], protocol: http")
     a.put("one", before)
     a.put("two", before)
     a.reload()
     dying = {"chunks": a.client("one", "slow.test", "/slow"), "untold": a.client("one", "slow.test", "/untold"),
              "plain chunks": a.client("one", "slow.test", "/slow", "plain", 80),
-             "plain untold": a.client("one", "slow.test", "/untold", "plain", 80)}
+             "plain untold": a.client("one", "slow.test", "/untold", "plain", 80),
+             "by address": a.client("one", "203.0.113.20", "/slow", "plain", 80)}
     idle = a.client("one", "slow.test", "/")
     living = [a.client("one", "steady.test", "/slow", "count"), a.client("two", "slow.test", "/slow", "count")]
     ended, begun = {}, time.monotonic()
@@ -238,7 +241,7 @@ def what_a_new_policy_denies_ends_and_all_else_goes_on(bed):
     took = a.reload()["s"]
     for t in waits:
         t.join(60)
-    b.check(len(ended) == 5, "all that is denied ends", ended)
+    b.check(len(ended) == 6, "all that is denied ends", ended)
     for name, (said, s) in ended.items():
         print(f"      {name}: ended {s - took:+.2f} s from the reload's answer: {said}")
         b.check(s - took < 10, f"{name} ends at once", s, took)
@@ -249,6 +252,9 @@ def what_a_new_policy_denies_ends_and_all_else_goes_on(bed):
             r = a.one("request", sandbox="one", host="slow.test", path=path, scheme=scheme, policy=digest)
             b.check(r["verdict"] == "deny" and r["rule"] == "closed" and "a new policy denies it" in r["reason"]
                     and "shut down" in r["reason"], "its record names the new policy's rule", r)
+    r = a.one("request", sandbox="one", host="203.0.113.20", policy=digest)
+    b.check(r["verdict"] == "deny" and r["rule"] == "default" and "a new policy denies it" in r["reason"],
+            "what no rule allows any more ends on record", r)
     r = a.one("connection", sandbox="one", destination="slow.test", policy=digest, rule="closed")
     b.check("a new policy denies it" in r["reason"] and r["rule"] == "closed", "the idle one's record", r)
     for p in living:
@@ -405,6 +411,21 @@ def a_reload_while_a_role_is_replaced_is_taken_by_its_successor(bed):
             b.wait_until(f"{url} after the {role}", lambda: a.ask("one", url)[0] == "200")
         b.check(a.ask("one", "https://moved.test/", seconds=5)[0] == "000", f"the {role}'s has the new policy")
         print(f"      {role} killed: reloads answered after", " ".join(f"{s:.2f}" for s in took), "s")
+
+
+def a_sandbox_that_starts_meanwhile_has_the_policy_that_was_read_last(bed):
+    a = _bench(bed)
+    for n in range(6):
+        ns = namespace.Namespace()
+        p = subprocess.Popen([b.EXEAT, "sandbox", "attach", f"late{n}", "--socket", a.socket, "--netns", ns.path,
+                              "--policy", "one"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        for k in range(n + 1):
+            a.put("one", _policy("id: api, hosts: [api.test]", f"id: late{n}{k}, hosts: [late.test]"))
+            a.reload()
+        b.check(p.wait(60) == 0, "it starts", a.said())
+        b.check(a.digest(f"late{n}") == a.digest("one"), "it has the last one", a.sandbox(f"late{n}"))
+        b.check(a.command("sandbox", "stop", f"late{n}").returncode == 0, "it stops")
+        ns.close()
 
 
 # ---- a large one ----

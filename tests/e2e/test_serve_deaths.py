@@ -1,6 +1,7 @@
 """A role of an appliance that dies under load is replaced, and its death costs nothing but what died."""
 
 import collections
+import ctypes
 import os
 import signal
 import subprocess
@@ -153,6 +154,73 @@ def a_worker_that_dies_costs_the_other_sandbox_nothing(bed):
         b.check(_layout(a.worker("one")) != layout, "and with it the address layout", layout)
         b.check(_layout(a.worker("two")) == layout, "of the one that lives nothing changed")
         _close(bed, a, [("worker", _signal_told(sig))] * 2)
+
+
+def all_roles_dead_at_once_are_replaced(bed):
+    a = _start(bed)
+    for _ in range(2):
+        before = {role: set(a.ready(role)) for role in SHARED}
+        workers = {name: a.worker(name) for name in ("one", "two")}
+        a.process.send_signal(signal.SIGSTOP)   # so that it hears of all at once
+        for role in SHARED:
+            os.kill(sorted(before[role])[0], signal.SIGKILL)
+        for pid in workers.values():
+            os.kill(pid, signal.SIGKILL)
+        a.process.send_signal(signal.SIGCONT)
+        began = time.monotonic()
+        times = {role: _successor(a, role, before[role], began) for role in SHARED}
+        for name, pid in workers.items():
+            b.wait_until(f"another worker of {name}", lambda n=name, p=pid: a.worker(n) not in (None, p))
+            a.goes_on(name, 2)
+        times["until both answer"] = time.monotonic() - began
+        _tell_times("all replaced", times)
+    for name in ("one", "two"):
+        a.goes_on(name)
+        a.stop_box(name, "--kill")
+    a.end()
+    b.check(not a.left_behind(), "nothing is left", a.left_behind())
+    a.verify()
+    _each_is_on_record_once(bed, a)
+    told = sorted(r["role"] for r in a.records("worker_lost"))
+    b.check(told == sorted([*SHARED, "worker", "worker"] * 2), "each death is on record", told, a.err)
+
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+
+
+def _hang(pid):
+    """It is held by a tracer, which nobody is told of: it neither ends nor is stopped, and answers nothing."""
+    b.LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        b.check(b.LIBC.ptrace(request, pid, None, None) == 0, "it can be traced", os.strerror(ctypes.get_errno()))
+    b.check(os.WIFSTOPPED(os.waitpid(pid, WALL)[1]), "it is held")
+
+
+def roles_that_hang_are_replaced(bed):
+    a = _start(bed)
+    before = {role: set(a.ready(role)) for role in ("dialer", "broker", "nursery")}
+    worker = a.worker("one")
+    held, began = [worker, *(min(pids) for pids in before.values())], time.monotonic()
+    for pid in held:
+        _hang(pid)
+    for pid in held:    # its death is the tracer's to hear of first
+        _, status = os.waitpid(pid, WALL)
+        b.check(os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, "it is killed", pid, status)
+    times = {"all were killed": time.monotonic() - began}
+    for role, pids in before.items():
+        times[role] = _successor(a, role, pids, began)
+    b.wait_until("another worker", lambda: a.worker("one") not in (None, worker))
+    for name in ("one", "two"):
+        a.goes_on(name)
+    _tell_times("after they began to hang", times)
+    b.check(not _others_failed(a, "two"), "no request of the other fails", _others_failed(a, "two"), a.said())
+    for name in ("one", "two"):
+        a.stop_box(name, "--kill")
+    a.end()
+    a.verify()
+    _each_is_on_record_once(bed, a)
+    lost = {r["role"]: r.get("reason") for r in a.records("worker_lost")}
+    b.check(lost == dict.fromkeys((*before, "worker"), "does not answer"), "each is on record, with why", lost, a.err)
 
 
 def _layout(pid):
