@@ -237,10 +237,13 @@ static bool read_one(struct channel *c)
 	}
 	n_fds = take_fds(&m, fds);
 	if (n == 0 || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n > MESSAGE_MAX) {
+		/* Cut short before all that has room: we may open no more. */
+		bool none_left = (m.msg_flags & MSG_CTRUNC) && n_fds < MESSAGE_FDS_MAX;
+
 		channel_close_fds(fds, n_fds);
-		fail(c, n == 0			   ? end_of_file
-			: m.msg_flags & MSG_CTRUNC ? "no descriptors are left for what it sends"
-						   : "message too long");
+		fail(c, n == 0	    ? end_of_file
+			: none_left ? "no descriptors are left for what it sends"
+				    : "message too long");
 		return false;
 	}
 	handle(c, str_n(c->bytes, (size_t)n), fds, n_fds);
