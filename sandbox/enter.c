@@ -3,8 +3,8 @@
  * A go-between does what is to be done, in the order in which each step is still possible: cgroups
  * and the score for when memory runs out, whose files are the host's, then all namespaces at once
  * by the first process's pidfd (with the host's powers over each), then a child, since a process
- * namespace holds only who is born there. The child is the caller's, and gives up its user last but the filter: from exec on it is one of
- * the box's. The caller itself stays outside.
+ * namespace holds only who is born there. The child is the caller's, and gives up its user last but
+ * the filter: from exec on it is one of the box's. The caller itself stays outside.
  *
  * Nothing in the box may reach into the child before that: it cannot be traced or looked into
  * (PR_SET_DUMPABLE), as our memory is the host's. Its descriptors are the three that are meant for
