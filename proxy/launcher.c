@@ -225,8 +225,8 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 	}
 }
 
-/* What its command writes goes there. False: @why. A box that may write to a folder on the way could
- * leave a link there, and have root write where it leads to: no link is followed. */
+/* What its command writes goes there. False: @why. A box that may write to a folder on the way
+ * could leave a link there, and have root write where it leads to: no link is followed. */
 static bool open_output(const struct box_words *w, const char *log, int stdio[3], struct buf *why)
 {
 	struct open_how how = { .flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
@@ -240,7 +240,8 @@ static bool open_output(const struct box_words *w, const char *log, int stdio[3]
 	stdio[1] = stdio[2] = -1;
 	if (!run_output_ok(w->output, log, why))
 		return false;
-	stdio[1] = stdio[2] = fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
+	stdio[1] = stdio[2] = fd;
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
 	if (fd < 0)
