@@ -322,6 +322,46 @@ enum err image_open(const void *block, size_t n, struct image *out)
 
 /* ---- mapping a stack ---- */
 
+/* All that are mapped in this process: whoever maps one of them again holds that one. Its memfd
+ * cannot change, nor its number be another's, while it is mapped. */
+static struct policy *mapped;
+
+static bool identify(const int *memfds, size_t n, struct image_id *out)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < n; i++) {
+		if (fstat(memfds[i], &st) < 0)
+			return false;
+		out[i] = (struct image_id){ st.st_dev, st.st_ino };
+	}
+	return true;
+}
+
+static struct policy *find_mapped(const struct image_id *ids, size_t n)
+{
+	for (struct policy *p = mapped; p; p = p->next) {
+		size_t i = 0;
+
+		while (p->n == n && i < n && p->ids[i].device == ids[i].device &&
+		       p->ids[i].file == ids[i].file)
+			i++;
+		if (i == n)
+			return p;
+	}
+	return NULL;
+}
+
+static void forget_mapped(const struct policy *p)
+{
+	struct policy **at = &mapped;
+
+	while (*at && *at != p)
+		at = &(*at)->next;
+	if (*at)
+		*at = p->next;
+}
+
 static enum err map_one(int memfd, struct image *out, uint8_t digest[DIGEST_BYTES])
 {
 	struct stat st;
@@ -348,27 +388,45 @@ static enum err map_one(int memfd, struct image *out, uint8_t digest[DIGEST_BYTE
 	return e;
 }
 
-enum err policy_map(const int *memfds, size_t n, struct policy **out)
+static enum err map_stack(const int *memfds, size_t n, struct policy *p)
 {
 	uint8_t digests[POLICY_STACK_MAX][DIGEST_BYTES], all[DIGEST_BYTES];
-	struct policy *p;
 	enum err e = OK;
 
-	if (n == 0 || n > POLICY_STACK_MAX)
-		return ERR_LIMIT;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return ERR_NOMEM;
-	p->holders = 1;
 	for (; p->n < n && e == OK; p->n += e == OK)
 		e = map_one(memfds[p->n], &p->images[p->n], digests[p->n]);
 	if (e == OK && !digest_sha256(digests, n * DIGEST_BYTES, all))
 		e = ERR_CRYPTO;
+	if (e == OK)
+		hex_text(all, DIGEST_BYTES, p->digest);
+	return e;
+}
+
+enum err policy_map(const int *memfds, size_t n, struct policy **out)
+{
+	struct image_id ids[POLICY_STACK_MAX];
+	struct policy *p;
+	enum err e;
+
+	if (n == 0 || n > POLICY_STACK_MAX)
+		return ERR_LIMIT;
+	if (!identify(memfds, n, ids))
+		return ERR_SYSTEM;
+	*out = policy_hold(find_mapped(ids, n));
+	if (*out)
+		return OK;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return ERR_NOMEM;
+	p->holders = 1;
+	e = map_stack(memfds, n, p);
 	if (e != OK) {
 		policy_free(p);
 		return e;
 	}
-	hex_text(all, DIGEST_BYTES, p->digest);
+	memcpy(p->ids, ids, n * sizeof(*ids));
+	p->next = mapped;
+	mapped = p;
 	*out = p;
 	return OK;
 }
@@ -384,6 +442,7 @@ void policy_free(struct policy *p)
 {
 	if (!p || --p->holders > 0)
 		return;
+	forget_mapped(p);
 	for (size_t i = 0; i < p->n; i++)
 		munmap((void *)(uintptr_t)p->images[i].header, p->images[i].header->length);
 	free(p);

@@ -20,6 +20,7 @@
 #define POLICY_IMAGE_H
 
 #include <assert.h>
+#include <sys/types.h>
 
 #include "policy/digest.h"
 #include "policy/policy.h"
@@ -125,9 +126,17 @@ struct image {
 	uint32_t n_rules, n_credentials, n_buckets;
 };
 
+/* A memfd; nobody else's while it is mapped. */
+struct image_id {
+	dev_t device;
+	ino_t file;
+};
+
 /* What policy_map() makes of its descriptors. */
 struct policy {
 	unsigned holders;
+	struct policy *next;		/* of all that are mapped */
+	struct image_id ids[POLICY_STACK_MAX];
 	size_t n;
 	struct image images[POLICY_STACK_MAX];
 	char digest[DIGEST_HEX + 1];

@@ -5,8 +5,9 @@
  * them (deny yes, deny unknown, allow yes, allow unknown). The same function answers in worker,
  * dialer and broker, for DNS, connections, requests and grants: no second matcher lives anywhere.
  *
- * Ownership   policy_map() takes no descriptor over: it maps, the caller closes. Every str handed
- *             out points into the image and lives as long as the policy.
+ * Ownership   policy_map() takes no descriptor over: it maps, the caller closes. Images that are
+ *             mapped in this process already are validated and mapped once: it is held once more.
+ *             Every str handed out points into the image and lives as long as the policy.
  * Blocking    never.
  * Failure     policy_map() validates each image whole before it is used (seals, magic, version,
  *             every offset, count and text); what does not hold is ERR_SYNTAX. policy_decide()

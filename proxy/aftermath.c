@@ -53,7 +53,7 @@ static bool make_folder(const char *path)
 	int made;
 
 	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
-	made = folder[0] ? mkdir(folder, 0755) : 0;
+	made = folder[0] ? mkdir(folder, 0711) : 0;
 	umask(before);
 	return made == 0 || errno == EEXIST || fail(folder, strerror(errno));
 }

@@ -8,7 +8,7 @@
  * Blocking    aftermath_begin(): file work, and the removal of what is left.
  * Failure     false; one line on stderr says why.
  * After confinement  aftermath_end() needs ftruncate.
- * Tests       tests/unit/proxy/test_aftermath.c
+ * Tests       tests/unit/proxy/test_aftermath.c, tests/e2e/test_serve_deaths.py
  */
 #ifndef PROXY_AFTERMATH_H
 #define PROXY_AFTERMATH_H

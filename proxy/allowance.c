@@ -35,6 +35,12 @@ void allowance_take(struct allowance *a, uint64_t n)
 		a->left -= (int64_t)(n * PARTS);
 }
 
+void allowance_give_back(struct allowance *a, uint64_t n)
+{
+	if (a->per_second)
+		a->left += (int64_t)(n * PARTS);
+}
+
 uint64_t allowance_due(const struct allowance *a)
 {
 	if (a->per_second == 0 || a->left > 0)

@@ -23,6 +23,8 @@ struct allowance {
 void allowance_init(struct allowance *a, uint32_t per_second, uint64_t now_ms);
 bool allowance_has(struct allowance *a, uint64_t now_ms);
 void allowance_take(struct allowance *a, uint64_t n);
+/* What was taken for nothing. */
+void allowance_give_back(struct allowance *a, uint64_t n);
 /* When there is something again, as @now_ms; 0 where there is. */
 uint64_t allowance_due(const struct allowance *a);
 

@@ -19,7 +19,7 @@
  * Blocking    never, but in appliance_open() and appliance_close(), bounded.
  * Failure     bool: false has told why on stderr (or in a text that is given for it).
  * Limits      settings' limits.sandboxes; the named ones below.
- * Tests       tests/e2e
+ * Tests       tests/unit/proxy/test_parts.c, test_rings.c, test_sandboxes.c; tests/e2e
  */
 #ifndef PROXY_APPLIANCE_H
 #define PROXY_APPLIANCE_H
@@ -41,6 +41,7 @@
 struct access_table;
 struct event;
 struct event_base;
+struct reload;
 
 #define ROLE_READY_MS 10000	/* from exec to confined */
 #define ROLE_END_MS 5000	/* from "stop" to gone, and for the recorder to write down all */
@@ -50,6 +51,7 @@ struct event_base;
 #define CRASH_WINDOW_MS 60000
 #define WORKER_CRASHES_MAX 3	/* in the window: its sandbox is stopped */
 #define SHARED_CRASHES_MAX 5	/* in the window: the appliance ends */
+#define RELOAD_TAKEN_MS 15000	/* from "this is the policy" to the last role's "taken" */
 #define STOP_GRACE_MS 10000	/* from SIGTERM to the end of a box */
 #define SANDBOX_START_MS 30000	/* from its order until its command runs */
 
@@ -92,12 +94,13 @@ struct part {
 	pid_t pid;			/* 0: there is no process */
 	pid_t gone;			/* lost(): the process that is gone; 0: none came to be */
 	struct channel *channel;
+	bool waiting;			/* STARTING: others have to come before it is told */
 	bool asked_to_end;
 	const char *why;		/* it is being killed for that; static, or @why_text */
 	char why_text[128];
 	int status;			/* as waitpid() gave it */
 	uint64_t since_ms;		/* in this state */
-	uint64_t pinged_ms;		/* when the PING was sent that is not answered; or 0 */
+	uint64_t pinged_ms;		/* when the PING went that is not answered; 0: none */
 	uint64_t crashes[SHARED_CRASHES_MAX];
 };
 
@@ -107,8 +110,10 @@ void part_init(struct appliance *a, struct part *p, enum role role, const struct
 void part_remove(struct part *p);
 /* Orders its process. */
 void part_want(struct part *p);
-/* It was started by ourselves. */
+/* It was started by ourselves. lost() may come from within. */
 void part_adopt(struct part *p, int channel, pid_t pid);
+/* One that was @waiting has been told its start now. */
+void part_told(struct part *p);
 /* It is gone, or broke the rules, or hangs: its process is killed, and when that is over lost() is
  * called. @why: copied. */
 void part_lose(struct part *p, const char *why);
@@ -165,20 +170,32 @@ struct policy_file *policy_file_new(const char *path, int image);
 struct policy_file *policy_file_hold(struct policy_file *f);
 void policy_file_release(struct policy_file *f);
 
-/* @file NULL: it does not load, @diagnostics say why. The callee holds what it keeps. */
-typedef void policy_loaded_fn(void *arg, struct policy_file *file, struct str diagnostics);
+/* @file NULL: @path does not load, @diagnostics say why. The callee holds what it keeps. */
+typedef void policy_loaded_fn(void *arg, const char *path, struct policy_file *file,
+			      struct str diagnostics);
 /* Has a reader compile @path. */
 bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *fn, void *arg);
 
 struct reload_report {
-	unsigned files, sandboxes, changed;	/* @changed: of those, with another policy now */
+	unsigned files, sandboxes;
+	unsigned changed;	/* sandboxes whose policy is another now */
+	unsigned waiting;	/* of those: not taken by all roles in RELOAD_TAKEN_MS */
 	bool ok;
-	struct str diagnostics;		/* of what does not load; nothing was changed then */
+	struct str diagnostics;	/* of what does not load; nothing was changed then */
 };
 typedef void policy_reloaded_fn(void *arg, const struct reload_report *report);
-/* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load. */
+/* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load;
+ * one reload after the other. @fn is called when all roles have taken them. */
 bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_fn *fn, void *arg);
 void policies_taken(struct part *from, const struct msg_policy_taken *m);
+/* A role that held policies is gone: its successor is given those in force. */
+void policies_lost(const struct part *p);
+/* A worker that was told its start is ready now. */
+void policies_worker_ready(struct sandbox *s);
+/* Goes on where what was waited for is there, or takes too long. */
+void policies_step(struct appliance *a);
+/* The appliance ends: who waits for a reload hears so. */
+void policies_abandon(struct appliance *a);
 
 /* ---- sandboxes.c ---- */
 
@@ -198,7 +215,7 @@ struct sandbox_spec {
 	int stdio[3];				/* the command's */
 	bool terminal;
 	int netns;				/* to attach to; else -1 */
-	const char *netns_path;		/* likewise, where the launcher is to open it; or NULL */
+	const char *netns_path;			/* likewise, for the launcher to open; or NULL */
 };
 
 struct sandbox {
@@ -223,7 +240,10 @@ struct sandbox {
 	int leases_fd;
 	struct ring_slot *ring;
 	struct part worker;
-	unsigned policy_awaited;	/* POLICY_TAKEN that have not come */
+	unsigned awaited[2];		/* POLICY_TAKEN that have not come from dialer and broker */
+	unsigned worker_awaited;	/* and from the worker */
+	bool worker_owed;		/* it is to be given the new policy, when others have it */
+	bool admission_owed;		/* the kernel's set is the old policy's */
 	struct buf ca_pem, ca_sealed;
 	struct box *box;
 	struct event *box_event;
@@ -295,6 +315,8 @@ struct appliance {
 	struct ring *ring;		/* the supervisor's own, for writing */
 	uint32_t last_ring, last_order, last_sandbox;
 	struct access_table *access;	/* what boxes have asked for */
+	struct reload *reloads;		/* the first is under way, the others wait for it */
+	unsigned reloads_begun;		/* who compiles a file beside one may have read it before */
 	struct sandbox *sandboxes;
 	unsigned n_sandboxes;		/* those that have not ended */
 	struct event *tick, *signal_event;
@@ -304,7 +326,6 @@ struct appliance {
 	unsigned bad_secrets;
 	bool log_only;			/* nothing will run: no broker, no dialer */
 	bool started;			/* there are processes to end, and records to write */
-	bool recorded;			/* there has been a recorder */
 	bool confined, closing, drained, log_unwritable;
 	bool failed;			/* it cannot go on: ends closed */
 	const char *fatal;		/* why */

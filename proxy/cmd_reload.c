@@ -25,6 +25,7 @@ static void show(const json_t *answer)
 	static const struct show_column members[] = {
 		{ "sandboxes", "sandboxes", SHOW_AS_IT_IS }, { "policy files", "files", SHOW_AS_IT_IS },
 		{ "changed", "changed", SHOW_AS_IT_IS },
+		{ "not taken yet", "waiting", SHOW_AS_IT_IS },
 	};
 
 	show_members(stdout, members, sizeof(members) / sizeof(members[0]), answer);

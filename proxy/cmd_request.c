@@ -69,8 +69,7 @@ static int list(const struct verb_call *call)
 static int ask_about(const struct verb_call *call, const char *method, struct str body)
 {
 	struct control_ask ask = { .command = call->command, .socket = call->socket,
-				   .method = method,
-				   .body = body };
+				   .method = method, .body = body };
 	char target[64];
 	uint64_t number;
 

@@ -109,8 +109,7 @@ static struct control_ask ask_of(const struct verb_call *call, const char *metho
 				 struct str target)
 {
 	return (struct control_ask){ .command = call->command, .socket = call->socket,
-				     .method = method,
-				     .target = target };
+				     .method = method, .target = target };
 }
 
 static int list(const struct verb_call *call)
@@ -215,8 +214,8 @@ static int wait_for_end(const struct verb_call *call)
 		if (call->json)
 			fputc('\n', stdout);
 		code = json_object_get(reply.json, "exit");
-		status = json_is_integer(code) ? (int)(json_integer_value(code) & 0xff) :
-						 EXIT_FAILURE;
+		status = json_is_integer(code) ? (int)(json_integer_value(code) & 0xff)
+					       : EXIT_FAILURE;
 		if (fflush(stdout) != 0)
 			status = EXIT_FAILURE;
 	}

@@ -274,7 +274,10 @@ static bool too_many(const struct control *c, uid_t uid)
 
 	for (const struct client *cl = c->clients; cl; cl = cl->next)
 		of_user += cl->peer.uid == uid;
-	return c->n >= CONTROL_CLIENTS_MAX || (uid != 0 && of_user >= CONTROL_CLIENTS_OF_USER);
+	if (uid == 0)
+		return c->n >= CONTROL_CLIENTS_MAX;
+	return of_user >= CONTROL_CLIENTS_OF_USER ||
+	       c->n >= CONTROL_CLIENTS_MAX - CONTROL_CLIENTS_OF_ROOT;
 }
 
 /* Said without a place for it: a socket that was just made takes so little at once. */

@@ -26,6 +26,7 @@
 
 #define CONTROL_CLIENTS_MAX 64u
 #define CONTROL_CLIENTS_OF_USER 16u	/* of one user that is not root */
+#define CONTROL_CLIENTS_OF_ROOT 8u	/* kept for root: one person can be many users */
 #define CONTROL_HEAD_MAX (16u << 10)	/* header section: 431 */
 #define CONTROL_TARGET_MAX 4096u	/* 414 */
 #define CONTROL_BODY_MAX (256u << 10)	/* 413 */
@@ -53,7 +54,7 @@ struct control_done {
 
 struct control_config {
 	struct event_base *base;
-	int listener;		/* control_listen(); -1: connections come by control_take() */
+	int listener;			/* control_listen(); -1: they come by control_take() */
 	gid_t group;			/* whose members may ask, too; (gid_t)-1: nobody's */
 	const struct control_route *routes;
 	void (*on_done)(void *arg, const struct control_done *done);

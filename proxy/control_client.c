@@ -197,8 +197,7 @@ static int ask_on(const struct control_ask *ask, int fd, struct control_reply *r
 	reply->json = json_loadb(reply->text.p, reply->text.n, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(reply->json))
 		return fail(ask, "what answers there is no appliance");
-	return reply->status >= 200 && reply->status < 300 ? EXIT_SUCCESS :
-							     fail_refused(ask, reply);
+	return reply->status / 100 == 2 ? EXIT_SUCCESS : fail_refused(ask, reply);
 }
 
 int control_ask(const struct control_ask *ask, struct control_reply *reply)

@@ -37,7 +37,7 @@ struct control_field {
 	const char *name;		/* NULL ends a table */
 	enum control_from from;
 	enum control_type type;
-	size_t offset;		/* of a struct str, uint64_t, bool or struct control_texts */
+	size_t offset;			/* of a struct str, uint64_t, bool, struct control_texts */
 	bool required;
 	bool root_only;			/* from user 0 alone */
 	uint64_t min, max;		/* a number's range, a text's bytes, a list's texts */

@@ -1,13 +1,15 @@
 /* Theory of operation
  *
- * The socket appears under its name with mode 0600 and is not listening: whoever connects now is
- * refused. Then it gets its group and mode, and only then listens. A name that is taken is tried:
+ * The socket appears under its name with its mode and is not listening: whoever connects now is
+ * refused. Then it gets its group, and only then listens. (No chmod(): where others may write to
+ * its folder, that would follow a link which took its place.) A name that is taken is tried:
  * if somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
  * it was left behind. The folder's lock keeps two that start at once from taking each other for
  * left behind.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +19,9 @@
 #include <unistd.h>
 
 #include "proxy/control.h"
+
+#define LOCK_RETRY_MS 20
+#define LOCK_WAIT_MS 5000
 
 static bool fail(const char *path, const char *what)
 {
@@ -39,11 +44,23 @@ static bool split(const char *path, struct sockaddr_un *addr, char folder[sizeof
 	return true;
 }
 
-/* Makes it where it is missing, and locks it. -1 after a message. */
+/* Whoever can open the folder can lock it: no start waits for that longer than another's takes. */
+static bool lock(int folder)
+{
+	for (int waited = 0; flock(folder, LOCK_EX | LOCK_NB) < 0; waited += LOCK_RETRY_MS) {
+		if (errno != EWOULDBLOCK || waited >= LOCK_WAIT_MS)
+			return false;
+		poll(NULL, 0, LOCK_RETRY_MS);
+	}
+	return true;
+}
+
+/* Makes it where it is missing, and locks it. -1 after a message. Others pass through it, and
+ * cannot open it. */
 static int lock_folder(const char *path, const char *folder)
 {
 	mode_t before = umask(022);
-	int made = mkdir(folder, 0755), fd;
+	int made = mkdir(folder, 0711), fd;
 
 	umask(before);
 	if (made < 0 && errno != EEXIST) {
@@ -51,8 +68,8 @@ static int lock_folder(const char *path, const char *folder)
 		return -1;
 	}
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
-		fail(path, "its folder");
+	if (fd < 0 || !lock(fd)) {
+		fail(path, fd < 0 ? "its folder" : "its folder is locked by another process");
 		if (fd >= 0)
 			close(fd);
 		return -1;
@@ -89,13 +106,13 @@ static bool clear_name(const char *path, const struct sockaddr_un *addr)
 
 static bool bind_and_listen(int fd, const char *path, const struct sockaddr_un *addr, gid_t group)
 {
-	mode_t before = umask(0177);
+	mode_t before = umask(group == (gid_t)-1 ? 0177 : 0117);
 	int bound = bind(fd, (const struct sockaddr *)addr, sizeof(*addr));
 
 	umask(before);
 	if (bound < 0)
 		return fail(path, "cannot be made");
-	if (group != (gid_t)-1 && (lchown(path, 0, group) < 0 || chmod(path, 0660) < 0))
+	if (group != (gid_t)-1 && lchown(path, 0, group) < 0)
 		return fail(path, "cannot be given to its group");
 	return listen(fd, CONTROL_CLIENTS_MAX) == 0 ? true : fail(path, "cannot listen");
 }
@@ -105,13 +122,13 @@ bool control_listen(const char *path, gid_t group, int *fd)
 	struct sockaddr_un addr;
 	char folder[sizeof(addr.sun_path)];
 	bool ok = false;
-	int lock;
+	int locked;
 
 	*fd = -1;
 	if (!split(path, &addr, folder))
 		return false;
-	lock = lock_folder(path, folder);
-	if (lock < 0)
+	locked = lock_folder(path, folder);
+	if (locked < 0)
 		return false;
 	if (clear_name(path, &addr)) {
 		*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -121,6 +138,6 @@ bool control_listen(const char *path, gid_t group, int *fd)
 		close(*fd);
 		*fd = -1;
 	}
-	close(lock);
+	close(locked);
 	return ok;
 }

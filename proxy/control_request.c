@@ -159,9 +159,9 @@ void control_on_gone(struct control_request *rq, void (*gone)(void *arg), void *
 /* The end of every request. @problem is empty where it was not refused. */
 static void finish(struct control_request *rq, struct answer *a, struct str problem)
 {
-	const struct control_done done = { .peer = rq->peer, .method = rq->method, .path = rq->path,
-					   .about = rq->about, .status = a->status,
-					   .problem = problem };
+	const struct control_done done = { .peer = rq->peer, .method = rq->method,
+					   .path = rq->path, .about = rq->about,
+					   .status = a->status, .problem = problem };
 	struct client *cl = rq->client;
 
 	if (cl) {
@@ -267,6 +267,7 @@ static void refuse_route(struct control_request *rq, enum control_found found, s
 {
 	const struct control_route *routes = rq->client->control->config.routes;
 	struct refusal_text text = { 0 };
+	struct str method = rq->method;
 	struct buf why;
 	const char *before = "";
 
@@ -274,9 +275,9 @@ static void refuse_route(struct control_request *rq, enum control_found found, s
 	if (found == CONTROL_BAD_TARGET) {
 		buf_put_str(&why, STR("the path cannot be read: percent-encode it, as UTF-8 without controls"));
 	} else if (found == CONTROL_NO_METHOD) {
-		buf_printf(&why, "%.*s is not for this path: it takes %.*s",
-			   (int)(rq->method.n < METHOD_SHOWN ? rq->method.n : METHOD_SHOWN),
-			   rq->method.p, STR_ARG(allow));
+		if (method.n > METHOD_SHOWN)
+			method.n = METHOD_SHOWN;
+		buf_printf(&why, "%.*s is not for this path: it takes %.*s", STR_ARG(method), STR_ARG(allow));
 		text.allow = allow;
 	} else {
 		buf_put_str(&why, STR("there is nothing at this path: there are "));
@@ -293,13 +294,14 @@ static void refuse_route(struct control_request *rq, enum control_found found, s
 
 static bool judge_route(struct control_request *rq, struct str query)
 {
+	const struct control_route *routes = rq->client->control->config.routes;
 	struct buf allow;
 	enum control_found found;
 	const char *why;
 
 	buf_init(&allow, ALLOW_MAX);
-	found = control_route_find(rq->client->control->config.routes, rq->method, rq->path,
-				   &rq->arena, &rq->route, &rq->values, &allow);
+	found = control_route_find(routes, rq->method, rq->path, &rq->arena, &rq->route,
+				   &rq->values, &allow);
 	if (found != CONTROL_FOUND)
 		refuse_route(rq, found, buf_str(&allow));
 	buf_free(&allow);

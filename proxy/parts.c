@@ -13,9 +13,10 @@
  * that somebody has stopped is killed like one that hangs; the difference is that it need not be
  * waited for.
  *
- * Who dies between starting a process and saying so leaves us a child that we do not know. It ends,
- * since its channel has, and is reaped like all; not while an answer may be on its way that names
- * it.
+ * Who dies between starting a process and saying so leaves us a child that we do not know. It
+ * ends, since its channel has, and is reaped like all; not while an answer may be on its way that
+ * names it. A process may also have died before the answer that names it is heard: it is looked
+ * after once when it is adopted, since no signal will tell of it any more.
  */
 #include "proxy/appliance.h"
 
@@ -37,8 +38,9 @@ static void set_state(struct part *p, enum part_state state)
 void part_init(struct appliance *a, struct part *p, enum role role, const struct part_hooks *hooks,
 	       void *owner)
 {
-	*p = (struct part){ .next = a->parts, .a = a, .role = role, .hooks = hooks,
-			    .owner = owner };
+	*p = (struct part){
+		.next = a->parts, .a = a, .role = role, .hooks = hooks, .owner = owner
+	};
 	a->parts = p;
 }
 
@@ -129,6 +131,8 @@ static void on_closed(void *arg, const char *why)
 	part_lose(arg, why);
 }
 
+static void look_after(struct part *p);
+
 void part_adopt(struct part *p, int channel, pid_t pid)
 {
 	struct channel_peer peer = { .self = ROLE_SUPERVISOR, .other = p->role,
@@ -137,12 +141,20 @@ void part_adopt(struct part *p, int channel, pid_t pid)
 
 	p->pid = pid;
 	p->orderer = NULL;
+	p->waiting = false;
 	p->channel = channel_new(p->a->base, channel, &peer);
 	set_state(p, PART_STARTING);
 	if (!p->channel)
 		part_lose(p, "no memory for its channel");
 	else if (p->hooks->started && !p->hooks->started(p))
 		part_lose(p, "could not be told its start");
+	look_after(p);
+}
+
+void part_told(struct part *p)
+{
+	p->waiting = false;
+	p->since_ms = clock_ms();
 }
 
 enum err part_send(struct part *p, uint16_t type, const void *msg, const int *fds, size_t n)
@@ -334,7 +346,7 @@ void parts_tick(struct appliance *a)
 
 		if (p->state == PART_READY)
 			ping(p, now);
-		else if (p->state == PART_STARTING && age >= ROLE_READY_MS)
+		else if (p->state == PART_STARTING && !p->waiting && age >= ROLE_READY_MS)
 			part_lose(p, "did not get ready");
 		else if (p->state == PART_ENDING && age >= ROLE_END_MS && p->pid > 0)
 			kill(p->pid, SIGKILL);

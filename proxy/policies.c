@@ -2,10 +2,22 @@
  *
  * A policy file is compiled by a reader that the launcher starts; what it leaves is a sealed image,
  * mapped and validated here and by each role that is given it. A reload compiles every file that is
- * in use, once each; only when all of them load is anything changed. Then, for each sandbox whose
- * policy became another: the recorder is told the digest that its worker's records may name from
- * now on, broker, dialer and worker get the image, and the kernel's set is gone through anew. What
- * both policies allow is allowed at every moment of it.
+ * in use, once each; only when all of them load is anything changed. Reloads go one after the
+ * other: what was read later is in force later.
+ *
+ * A sandbox's policy is put in force in steps, so that what both policies allow is allowed at every
+ * moment of it, and what only one of them allows is refused in words:
+ *
+ *	1. The recorder is told the digest that the worker's records may name from now on, and
+ *	   dialer and broker are given the image.
+ *	2. When both have taken it (or are gone: a successor is told of the sandbox with its new
+ *	   policy), the worker is given it. Until then it asks them for nothing that the new policy
+ *	   does not allow, unless the old one did, too.
+ *	3. When the worker has taken it, the kernel's set is gone through anew: what the worker has
+ *	   asked leases for under the old policy has come by then.
+ *
+ * A worker that was told its start, but is not ready, is given it when it is. Who has asked for the
+ * reload is answered after the third step of all sandboxes, or after RELOAD_TAKEN_MS.
  */
 #include "proxy/appliance.h"
 
@@ -16,6 +28,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "proxy/clock.h"
 #include "proxy/reader_client.h"
 #include "proxy/supervisor_records.h"
 
@@ -94,13 +107,15 @@ static void compile_done(struct compile *c)
 {
 	struct policy_file *f = NULL;
 
-	if (c->good && reader_image_sealed(c->fds[1]))
+	if (c->reader.a->closing)
+		buf_put_str(&c->diagnostics, STR("the appliance ends\n"));
+	else if (c->good && reader_image_sealed(c->fds[1]))
 		f = policy_file_new(c->path, c->fds[1]);
 	if (f)
 		keep_source(c, f);
 	if (!f && c->diagnostics.n == 0)
 		buf_printf(&c->diagnostics, "%s: the reader ended before it was done\n", c->path);
-	c->fn(c->arg, f, buf_str(&c->diagnostics));
+	c->fn(c->arg, c->path, f, buf_str(&c->diagnostics));
 	policy_file_release(f);
 	part_remove(&c->reader);
 	compile_free(c);
@@ -159,7 +174,7 @@ bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *f
 	c->fds[0] = reader_open(path, &c->diagnostics);
 	c->fds[1] = memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (c->fds[0] < 0 || c->fds[1] < 0 || !c->path) {
-		fn(arg, NULL, c->diagnostics.n ? buf_str(&c->diagnostics) : STR("out of memory"));
+		fn(arg, path, NULL, c->diagnostics.n ? buf_str(&c->diagnostics) : STR("out of memory"));
 		compile_free(c);
 		return true;
 	}
@@ -170,13 +185,40 @@ bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *f
 
 /* ---- putting in force ---- */
 
-static void give_policy(struct part *to, uint32_t sandbox, struct sandbox *s)
+static struct part *holder(struct appliance *a, size_t i)
+{
+	return i == 0 ? &a->dialer : &a->broker;
+}
+
+static bool is_settled(const struct sandbox *s)
+{
+	return s->state == SANDBOX_STOPPING || s->state == SANDBOX_ENDED ||
+	       (!s->awaited[0] && !s->awaited[1] && !s->worker_owed && !s->worker_awaited &&
+		!s->admission_owed);
+}
+
+static bool give_policy(struct part *to, uint32_t sandbox, const struct sandbox *s)
 {
 	struct msg_policy m = { .sandbox = sandbox };
 
-	/* Who is not there yet will be told of the sandbox with its new policy. */
-	if (to->state == PART_READY && part_send(to, MSG_POLICY, &m, &s->policy->image, 1) == OK)
-		s->policy_awaited++;
+	return to->state == PART_READY &&
+	       part_send(to, MSG_POLICY, &m, &s->policy->image, 1) == OK;
+}
+
+/* The second and the third step, as far as they can be done by now. */
+static void go_on(struct sandbox *s)
+{
+	if (is_settled(s) || s->awaited[0] || s->awaited[1])
+		return;
+	if (s->worker_owed && give_policy(&s->worker, 0, s)) {
+		s->worker_owed = false;
+		s->worker_awaited++;
+	}
+	if (s->worker_owed || s->worker_awaited || !s->admission_owed)
+		return;
+	s->admission_owed = false;
+	if (s->wired && !sandbox_admit_all(s))
+		sandbox_fail(s, "what its new policy names cannot be admitted");
 }
 
 static void put_in_force(struct sandbox *s, struct policy_file *f)
@@ -188,25 +230,71 @@ static void put_in_force(struct sandbox *s, struct policy_file *f)
 		fprintf(stderr, "exeat: a new policy of %s cannot be recorded\n", s->name);
 	s->policy = policy_file_hold(f);
 	policy_file_release(before);
-	s->policy_awaited = 0;
 	if (s->ring)
 		rings_set_policy(a, s->ring, str_of(f->digest));
-	if (!s->joined)
+	s->admission_owed = true;
+	/* Who is not there yet will be told of the sandbox with its new policy. */
+	s->worker_owed = s->joined &&
+			 (s->worker.state == PART_STARTING || s->worker.state == PART_READY);
+	for (size_t i = 0; s->joined && i < 2; i++)
+		s->awaited[i] += give_policy(holder(a, i), s->number, s);
+	go_on(s);
+}
+
+void policies_taken(struct part *from, const struct msg_policy_taken *m)
+{
+	bool worker = from->role == ROLE_WORKER;
+	struct sandbox *s = worker ? from->owner : sandbox_by_number(from->a, m->sandbox);
+	unsigned *awaited = !s ? NULL : worker ? &s->worker_awaited
+					       : &s->awaited[from == &from->a->broker];
+
+	if (!worker && from->role != ROLE_DIALER && from->role != ROLE_BROKER) {
+		part_lose(from, "message in the wrong direction");
 		return;
-	give_policy(&a->broker, s->number, s);
-	give_policy(&a->dialer, s->number, s);
-	give_policy(&s->worker, 0, s);
-	if (!sandbox_admit_all(s))
-		sandbox_fail(s, "what its new policy names cannot be admitted");
+	}
+	if (!m->ok) {
+		part_lose(from, "does not take a policy that is valid");
+		return;
+	}
+	if (awaited && *awaited)
+		--*awaited;
+	if (s)
+		go_on(s);
+	policies_step(from->a);
+}
+
+void policies_worker_ready(struct sandbox *s)
+{
+	go_on(s);
+}
+
+void policies_lost(const struct part *p)
+{
+	struct appliance *a = p->a;
+
+	for (struct sandbox *s = a->sandboxes; s; s = s->next) {
+		if (p == &s->worker) {
+			s->worker_owed = false;
+			s->worker_awaited = 0;
+		} else if (p == &a->dialer || p == &a->broker) {
+			s->awaited[p == &a->broker] = 0;
+		}
+		go_on(s);
+	}
+	policies_step(a);
 }
 
 /* ---- reloading ---- */
 
 struct reload {
+	struct reload *next;
 	struct appliance *a;
-	struct sandbox *only;
+	uint32_t only;			/* this sandbox's number; 0: all */
+	char only_name[MSG_SANDBOX_NAME_MAX + 1];
 	struct policy_file **files;	/* compiled anew */
 	size_t n, awaited;
+	bool applied;
+	uint64_t report_by;
 	struct buf diagnostics;
 	struct reload_report report;
 	policy_reloaded_fn *fn;
@@ -225,7 +313,7 @@ static void reload_free(struct reload *r)
 static bool concerns(const struct reload *r, const struct sandbox *s)
 {
 	return s->state != SANDBOX_ENDED && s->state != SANDBOX_STOPPING &&
-	       (!r->only || r->only == s);
+	       (!r->only || (r->only == s->number && strcmp(r->only_name, s->name) == 0));
 }
 
 static void apply(struct reload *r)
@@ -245,17 +333,18 @@ static void apply(struct reload *r)
 	}
 }
 
-static void reload_done(struct reload *r)
+/* All files are compiled. */
+static void compiled(struct reload *r)
 {
 	r->report.files = (unsigned)r->n;
 	if (r->report.ok)
 		apply(r);
-	r->report.diagnostics = buf_str(&r->diagnostics);
-	r->fn(r->arg, &r->report);
-	reload_free(r);
+	r->applied = true;
+	r->report_by = clock_ms() + RELOAD_TAKEN_MS;
+	policies_step(r->a);
 }
 
-static void on_file(void *arg, struct policy_file *f, struct str diagnostics)
+static void on_file(void *arg, const char *path, struct policy_file *f, struct str diagnostics)
 {
 	struct reload *r = arg;
 
@@ -264,11 +353,11 @@ static void on_file(void *arg, struct policy_file *f, struct str diagnostics)
 	} else {
 		r->report.ok = false;
 		buf_put_str(&r->diagnostics, diagnostics);
-		if (put_policy_reject(r->a->ring, r->only ? r->only->name : "", "", diagnostics) != OK)
+		if (put_policy_reject(r->a->ring, r->only_name, path, diagnostics) != OK)
 			fprintf(stderr, "exeat: a policy that does not load cannot be recorded\n");
 	}
 	if (--r->awaited == 0)
-		reload_done(r);
+		compiled(r);
 }
 
 /* Is it the first sandbox with this file? Each is compiled once. */
@@ -280,45 +369,92 @@ static bool first_with_its_file(const struct reload *r, const struct sandbox *s)
 	return true;
 }
 
-bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_fn *fn, void *arg)
+static void no_memory(struct reload *r)
 {
-	struct reload *r = calloc(1, sizeof(*r));
+	r->report.ok = false;
+	buf_put_str(&r->diagnostics, STR("out of memory\n"));
+}
+
+static void begin(struct reload *r)
+{
+	struct appliance *a = r->a;
 	size_t n = 0;
 
-	if (!r)
-		return false;
-	*r = (struct reload){ .a = a, .only = only, .report = { .ok = true }, .fn = fn,
-			      .arg = arg };
-	buf_init(&r->diagnostics, MSG_DIAGNOSTICS_MAX);
+	a->reloads_begun++;
+	r->awaited = 1;		/* this function itself: an answer may come from within it */
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		n += concerns(r, s);
 	r->files = calloc(n + 1, sizeof(*r->files));
-	if (!r->files) {
-		reload_free(r);
-		return false;
-	}
-	r->awaited = 1;		/* this loop itself: an answer may come from within it */
-	for (struct sandbox *s = a->sandboxes; s; s = s->next) {
+	if (!r->files)
+		no_memory(r);
+	for (struct sandbox *s = a->sandboxes; r->files && s; s = s->next) {
 		if (!concerns(r, s) || !first_with_its_file(r, s))
 			continue;
 		r->awaited++;
-		if (!policies_compile(a, s->policy->path, on_file, r))
-			on_file(r, NULL, STR("out of memory"));
+		if (!policies_compile(a, s->policy->path, on_file, r)) {
+			no_memory(r);
+			r->awaited--;
+		}
 	}
 	if (--r->awaited == 0)
-		reload_done(r);
+		compiled(r);
+}
+
+bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_fn *fn, void *arg)
+{
+	struct reload *r = calloc(1, sizeof(*r)), **at = &a->reloads;
+
+	if (!r)
+		return false;
+	*r = (struct reload){ .a = a, .report = { .ok = true }, .fn = fn, .arg = arg };
+	if (only) {
+		r->only = only->number;
+		snprintf(r->only_name, sizeof(r->only_name), "%s", only->name);
+	}
+	buf_init(&r->diagnostics, MSG_DIAGNOSTICS_MAX);
+	while (*at)
+		at = &(*at)->next;
+	*at = r;
+	if (at == &a->reloads)
+		begin(r);
 	return true;
 }
 
-void policies_taken(struct part *from, const struct msg_policy_taken *m)
+static unsigned unsettled(const struct appliance *a)
 {
-	struct sandbox *s = from->role == ROLE_WORKER ? from->owner
-						       : sandbox_by_number(from->a, m->sandbox);
+	unsigned n = 0;
 
-	if (!m->ok) {
-		part_lose(from, "does not take a policy that is valid");
+	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
+		n += !is_settled(s);
+	return n;
+}
+
+void policies_step(struct appliance *a)
+{
+	struct reload *r = a->reloads;
+
+	if (!r || !r->applied)
 		return;
+	r->report.waiting = unsettled(a);
+	if (r->report.waiting && clock_ms() < r->report_by)
+		return;
+	a->reloads = r->next;
+	r->report.diagnostics = buf_str(&r->diagnostics);
+	r->fn(r->arg, &r->report);
+	reload_free(r);
+	if (a->reloads)
+		begin(a->reloads);
+}
+
+void policies_abandon(struct appliance *a)
+{
+	while (a->reloads) {
+		struct reload *r = a->reloads;
+
+		a->reloads = r->next;
+		r->report.ok = false;
+		r->report.diagnostics = STR("the appliance ends\n");
+		r->fn(r->arg, &r->report);
+		reload_free(r);
 	}
-	if (s && s->policy_awaited)
-		s->policy_awaited--;
 }

@@ -5,6 +5,9 @@
  * (journal.h), and again soon where more is waiting. Where the log cannot be written the supervisor
  * is told once (LOG_STATE), the rings refuse, and a try a second is made until it can be again.
  *
+ * What the supervisor has said is heard before each batch: a writer that was given a new policy
+ * after the recorder was told of it may have records of it in its ring by then.
+ *
  * While records come the recorder lingers: it looks again by itself every LINGER_MS, and no writer
  * has to wake it for each of them. A look that finds nothing ends that.
  *
@@ -64,6 +67,7 @@ struct recorder {
 	uint64_t rotate_bytes, rotate_us;	/* 0: never */
 	uint64_t rotate_after;	/* not before that: the last try failed */
 	bool wants_file;	/* LOG_FULL was sent */
+	uint64_t file_by;	/* until then it is waited for */
 	int no_file;		/* errno of the last try, until a line was written all the same */
 	uint32_t drains[DRAINS_MAX];
 	size_t n_drains;
@@ -120,6 +124,7 @@ static void ask_for_file(struct recorder *r, bool rotated)
 
 	r->wants_file = true;
 	tell(r, MSG_LOG_FULL, &msg);
+	r->file_by = clock_ms() + FILE_PATIENCE_MS;
 	pump_in(r, FILE_PATIENCE_MS);
 }
 
@@ -265,33 +270,54 @@ static void pump(struct recorder *r)
 		written(r, now, rotate);
 }
 
+/* Before a batch, since what lies in the rings may be of a policy that was announced before it. */
+static void hear_orders(struct recorder *r)
+{
+	channel_drain(r->env->supervisor);
+}
+
 static void on_pump(evutil_socket_t fd, short what, void *arg)
 {
 	struct recorder *r = arg;
+	uint64_t now = clock_ms();
 
 	(void)fd;
 	(void)what;
+	hear_orders(r);
+	if (r->wants_file && now < r->file_by) {
+		pump_in(r, r->file_by - now);
+		return;
+	}
 	if (r->wants_file)
 		go_on_without(r, ETIMEDOUT);
 	pump(r);
 }
 
 /* While the log cannot be written, or the lock is another's, only the timer tries. */
-static void pump_now(struct recorder *r)
+static bool may_pump(const struct recorder *r)
 {
-	if (!r->unwritable && !r->wants_file && r->locked_since == 0)
-		pump(r);
+	return !r->unwritable && !r->wants_file && r->locked_since == 0;
+}
+
+/* An order never writes by itself: the next one may be of what lies in the rings. */
+static void pump_soon(struct recorder *r)
+{
+	if (may_pump(r))
+		pump_in(r, 0);
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
 	struct ring_state *ring = arg;
+	struct recorder *r = ring->r;
 
 	(void)fd;
 	(void)what;
-	journal_wake_seen(ring->r->journal, ring->number);
-	linger(ring->r, true);
-	pump_now(ring->r);
+	journal_wake_seen(r->journal, ring->number);
+	linger(r, true);
+	hear_orders(r);
+	if (may_pump(r))
+		pump(r);
 }
 
 /* ---- orders ---- */
@@ -330,7 +356,7 @@ static void end_ring(struct recorder *r, const struct msg_ring_end *msg)
 
 	ring->ending = true;
 	journal_end(r->journal, ring->number);
-	pump_now(r);
+	pump_soon(r);
 }
 
 static void announce_policy(struct recorder *r, const struct msg_ring_policy *msg)
@@ -347,7 +373,7 @@ static void drain(struct recorder *r, const struct msg_drain *msg)
 	if (r->n_drains == DRAINS_MAX)
 		role_fatal(&program, "more than %d orders to drain at once", DRAINS_MAX);
 	r->drains[r->n_drains++] = msg->id;
-	pump_now(r);
+	pump_soon(r);
 }
 
 /* It may come late: after the time for it, the old file was gone on with. */
@@ -366,7 +392,7 @@ static void take_file(struct recorder *r, const struct msg_log_file *msg, const 
 			return;
 		go_on_without(r, msg->code ? (int)msg->code : EBADF);
 	}
-	pump(r);
+	pump_in(r, 0);
 }
 
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)

@@ -62,14 +62,17 @@ static void on_access(struct sandbox *s, const struct msg_access *m)
 
 /* ---- its life ---- */
 
+/* It may have to wait: for its wire, for dialer and broker. */
 static bool worker_started(struct part *p)
 {
+	p->waiting = true;
 	sandbox_step(p->owner);
 	return true;
 }
 
 static void worker_ready(struct part *p)
 {
+	policies_worker_ready(p->owner);
 	sandbox_step(p->owner);
 }
 
@@ -92,6 +95,7 @@ static void worker_lost(struct part *p)
 	struct sandbox *s = p->owner;
 
 	sandbox_forget(s);
+	policies_lost(p);
 	rings_end(s->a, s->ring);
 	s->ring = rings_add(s->a, ROLE_WORKER, s->name, str_of(s->policy->digest));
 	if (s->a->closing || s->state == SANDBOX_STOPPING) {

@@ -23,7 +23,12 @@
 #include <unistd.h>
 
 #include "proxy/clock.h"
+#include "proxy/launcher.h"
 #include "proxy/supervisor_records.h"
+
+/* What a sandbox takes here for good is about half of it; the rest is handed on while it starts. */
+#define SANDBOX_DESCRIPTORS 24
+#define SANDBOXES_STARTING_MAX 63	/* of whom that is kept free */
 
 /* ---- finding ---- */
 
@@ -127,7 +132,8 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	};
 	snprintf(s->name, sizeof(s->name), "%s", spec->name);
 	snprintf(s->box_id, sizeof(s->box_id), "run-%d-%u", (int)getpid(), s->number);
-	snprintf(s->isolation, sizeof(s->isolation), "attached");
+	if (!spec->command)	/* of a box, the runtime says it */
+		snprintf(s->isolation, sizeof(s->isolation), "attached");
 	s->policy = policy_file_hold(spec->policy);
 	buf_init(&s->ca_pem, MSG_PEM_MAX);
 	buf_init(&s->ca_sealed, MSG_SEALED_MAX);
@@ -138,6 +144,25 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	if (copy_spec(s, spec))
 		s->ring = rings_add(a, ROLE_WORKER, s->name, str_of(s->policy->digest));
 	return s;
+}
+
+/* A message whose descriptors find no room costs the channel that it came on, and with it a role:
+ * so a sandbox begins only where there is room for all that its start and those under way take. */
+static bool has_room(const struct appliance *a, int sample)
+{
+	int held[SANDBOX_DESCRIPTORS * (SANDBOXES_STARTING_MAX + 1)];
+	size_t wanted = SANDBOX_DESCRIPTORS, n = 0;
+	bool room;
+
+	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
+		if (s->state == SANDBOX_STARTING && wanted < sizeof(held) / sizeof(*held))
+			wanted += SANDBOX_DESCRIPTORS;
+	while (n < wanted && (held[n] = fcntl(sample, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	room = n == wanted;
+	while (n)
+		close(held[--n]);
+	return room;
 }
 
 struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *spec, char *why,
@@ -152,6 +177,11 @@ struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *s
 	if (a->n_sandboxes >= a->settings->max_sandboxes) {
 		snprintf(why, why_size, "limits.sandboxes allows %u at once, and so many are there",
 			 (unsigned)a->settings->max_sandboxes);
+		return NULL;
+	}
+	if (!has_room(a, spec->policy->image)) {
+		snprintf(why, why_size,
+			 "too few descriptors are left for one more (ulimit -n; LimitNOFILE in the service's unit)");
 		return NULL;
 	}
 	s = make(a, spec);
@@ -281,6 +311,18 @@ static void take_wire(struct sandbox *s, const struct msg_wired *m, int *fds)
 	s->wired = true;
 }
 
+static void wire_failed(struct sandbox *s, const struct msg_wired *m)
+{
+	int code = (int)m->code;
+
+	if (!str_eq(m->what, STR(WIRE_GIVEN)))
+		sandbox_fail(s, "network: %.*s: %s%s", STR_ARG(m->what), strerror(code),
+			     wire_advice(code));
+	else
+		sandbox_fail(s, "%.*s: %s", STR_ARG(m->what),
+			     code == EINVAL ? "it is no network namespace" : strerror(code));
+}
+
 void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_t n_fds)
 {
 	struct sandbox *s = waiting(from, m->id, true);
@@ -294,8 +336,7 @@ void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_
 	s->maker = NULL;
 	if (m->code) {
 		channel_close_fds(fds, n_fds);
-		sandbox_fail(s, "network: %.*s: %s%s", STR_ARG(m->what), strerror((int)m->code),
-			     wire_advice((int)m->code));
+		wire_failed(s, m);
 		return;
 	}
 	take_wire(s, m, fds);
@@ -382,6 +423,7 @@ void sandbox_boxed(struct part *from, const struct msg_boxed *m, int *fds, size_
 	s->maker = NULL;
 	if (!m->ok) {
 		sandbox_fail(s, "%.*s", STR_ARG(m->text));
+		sandbox_step(s);	/* likewise */
 		return;
 	}
 	snprintf(s->isolation, sizeof(s->isolation), "%.*s", STR_ARG(m->text));
@@ -594,7 +636,8 @@ void sandbox_count(struct sandbox *s)
 	if (s->wired &&
 	    (wire_box_bytes(s->a->gateway, &s->wire, &s->bytes_up, &s->bytes_down, &why) != OK ||
 			 wire_box_untold(s->a->gateway, &s->wire, &s->untold, &why) != OK))
-		fprintf(stderr, "exeat: network: %s: %s\n", why.what, strerror(why.code));
+		fprintf(stderr, "exeat: %s: network: %s: %s\n", s->name, why.what,
+			strerror(why.code));
 }
 
 static void close_fd(int fd)

@@ -15,6 +15,7 @@ struct serve {
 	const struct serve_spec *spec;
 	struct serve_api *api;
 	uint64_t alive_ms;	/* when the service manager was last told so */
+	unsigned reloads;	/* SIGHUP's that are not over */
 	bool done;
 };
 
@@ -38,19 +39,37 @@ static void on_end(struct appliance *a)
 	struct serve *serve = a->user;
 
 	serve_api_close(serve->api);
+	serve->api = NULL;
 }
 
 static void on_reloaded(void *arg, const struct reload_report *report)
 {
 	struct serve *serve = arg;
 
+	serve->reloads--;
 	notify_send(serve->spec->notify, "READY=1");
+	if (report->waiting)
+		fprintf(stderr, "exeat: %u sandboxes' roles have not taken their new policy yet\n",
+			report->waiting);
 	if (report->ok)
 		fprintf(stderr, "exeat: policies are read again: %u of %u sandboxes have another one\n",
 			report->changed, report->sandboxes);
 	else
 		fprintf(stderr, "exeat: a policy does not load, nothing is changed:\n%.*s",
 			STR_ARG(report->diagnostics));
+}
+
+/* One that waits for another reads what is there when it begins: a third would find nothing new. */
+static void reload(struct appliance *a, struct serve *serve)
+{
+	if (serve->reloads == 2)
+		return;
+	notify_reloading(serve->spec->notify);
+	serve->reloads++;
+	if (policies_reload(a, NULL, on_reloaded, serve))
+		return;
+	serve->reloads--;
+	fprintf(stderr, "exeat: no memory to read policies again\n");
 }
 
 static void on_signal(struct appliance *a, int sig, bool typed)
@@ -62,9 +81,7 @@ static void on_signal(struct appliance *a, int sig, bool typed)
 		notify_send(serve->spec->notify, "STOPPING=1");
 		serve->done = true;
 	} else if (sig == SIGHUP) {
-		notify_reloading(serve->spec->notify);
-		if (!policies_reload(a, NULL, on_reloaded, serve))
-			fprintf(stderr, "exeat: no memory to read policies again\n");
+		reload(a, serve);
 	}
 }
 
@@ -74,6 +91,8 @@ static void on_tick(struct appliance *a)
 	struct serve *serve = a->user;
 	uint64_t now = clock_ms();
 
+	if (serve->api)
+		serve_api_tick(serve->api, false);
 	if (serve->spec->watchdog_ms == 0 || now - serve->alive_ms < serve->spec->watchdog_ms / 3)
 		return;
 	serve->alive_ms = now;
@@ -108,6 +127,8 @@ static bool serve_listening(const struct serve_spec *spec, struct str found, int
 			       .on_tick = on_tick, .user = &serve };
 	bool ok = run(&a, &serve, spec, listener);
 
+	if (serve.api)
+		serve_api_tick(serve.api, true);
 	return appliance_close(&a, ok ? "told to end" : "not started") && ok;
 }
 

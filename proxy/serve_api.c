@@ -19,6 +19,7 @@
 #include "proxy/access_table.h"
 #include "proxy/clock.h"
 #include "proxy/control.h"
+#include "proxy/control_records.h"
 #include "proxy/serve_view.h"
 #include "proxy/supervisor_records.h"
 
@@ -37,9 +38,10 @@ struct waiter {
 struct serve_api {
 	struct serve_api_config config;
 	struct control *control;
+	struct control_records records;
 	struct waiter *waiters;
 	struct serve_view *ended[SERVE_ENDED_MAX];	/* newest first */
-	int nothing;		/* /dev/null: a box's input, and where its output is not kept */
+	int nothing;			/* /dev/null: a box's input, and output that is not kept */
 	const char *runtime;
 	uint64_t started_us;
 };
@@ -81,9 +83,13 @@ static void no_such(struct control_request *rq, struct str name)
 		       STR_ARG(name));
 }
 
-/* What is not on record does not happen. */
-static bool can_record(const struct serve_api *api, struct control_request *rq)
+/* What is not on record does not happen, and nothing begins at the end. */
+static bool can_change(const struct serve_api *api, struct control_request *rq)
 {
+	if (api->config.a->closing) {
+		control_refuse(rq, 503, "the appliance is about to end");
+		return false;
+	}
 	if (!api->config.a->log_unwritable)
 		return true;
 	control_refuse(rq, 503, "the audit log cannot be written: nothing is changed until it can");
@@ -255,6 +261,7 @@ struct start_job {
 	struct arena arena;
 	struct sandbox_spec spec;
 	const char *policy_path;
+	unsigned reloads_begun;	/* when it began to be compiled */
 };
 
 static void start_free(struct start_job *job)
@@ -316,7 +323,20 @@ static struct start_job *start_new(struct serve_api *api, struct control_request
 	return NULL;
 }
 
-static void on_policy(void *arg, struct policy_file *file, struct str diagnostics)
+static void on_policy(void *arg, const char *path, struct policy_file *file,
+		      struct str diagnostics);
+
+/* A reload that has begun meanwhile is not followed by a policy that was read before it. */
+static bool compile(struct start_job *job)
+{
+	struct appliance *a = job->api->config.a;
+
+	job->reloads_begun = a->reloads_begun;
+	return policies_compile(a, job->policy_path, on_policy, job);
+}
+
+static void on_policy(void *arg, const char *path, struct policy_file *file,
+		      struct str diagnostics)
 {
 	struct start_job *job = arg;
 	struct serve_api *api = job->api;
@@ -324,11 +344,13 @@ static void on_policy(void *arg, struct policy_file *file, struct str diagnostic
 	char why[256] = "";
 	struct sandbox *s = NULL;
 
+	if (file && job->reloads_begun != a->reloads_begun && compile(job))
+		return;
 	if (!file) {
-		if (put_policy_reject(a->ring, job->spec.name, job->policy_path, diagnostics) != OK)
+		if (put_policy_reject(a->ring, job->spec.name, path, diagnostics) != OK)
 			fprintf(stderr, "exeat: a policy that does not load cannot be recorded\n");
 		control_refuse(job->rq, 422, "its policy does not load:\n%.*s", STR_ARG(diagnostics));
-	} else {
+	} else if (can_change(api, job->rq)) {
 		job->spec.policy = file;
 		s = sandbox_create(a, &job->spec, why, sizeof(why));
 		if (!s)
@@ -348,7 +370,7 @@ static void serve_sandbox_start(struct control_request *rq, const void *args, vo
 	struct start_job *job;
 
 	control_about(rq, a->name);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (sandbox_find(api->config.a, a->name)) {
 		control_refuse(rq, 409, "a sandbox \"%.*s\" is there: stop it, or choose another name",
@@ -356,7 +378,7 @@ static void serve_sandbox_start(struct control_request *rq, const void *args, vo
 		return;
 	}
 	job = start_new(api, rq, a);
-	if (job && policies_compile(api->config.a, job->policy_path, on_policy, job))
+	if (job && compile(job))
 		return;
 	if (job)
 		start_free(job);
@@ -392,7 +414,7 @@ static void serve_sandbox_exec(struct control_request *rq, const void *args, voi
 	struct json j;
 
 	control_about(rq, a->name);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (!s) {
 		no_such(rq, a->name);
@@ -429,6 +451,7 @@ static void on_reloaded(void *arg, const struct reload_report *report)
 	json_put_u64(&j, "files", report->files);
 	json_put_u64(&j, "sandboxes", report->sandboxes);
 	json_put_u64(&j, "changed", report->changed);
+	json_put_u64(&j, "waiting", report->waiting);
 	json_object_end(&j);
 	if (report->ok)
 		answer_json(job->rq, 200, &out);
@@ -447,7 +470,7 @@ static void serve_policy_reload(struct control_request *rq, const void *args, vo
 	struct reload_job *job;
 
 	control_about(rq, a->sandbox);
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	if (a->sandbox.n && !only) {
 		no_such(rq, a->sandbox);
@@ -516,7 +539,7 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 	struct appliance *app = api->config.a;
 	enum err e;
 
-	if (!can_record(api, rq))
+	if (!can_change(api, rq))
 		return;
 	e = access_table_close(app->access, app->ring, (uint32_t)a->number, a->note,
 			       clock_wall_us());
@@ -530,17 +553,16 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 
 /* ---- the whole ---- */
 
-/* What only looked and was answered is not on record. */
 static void on_done(void *arg, const struct control_done *done)
 {
 	struct serve_api *api = arg;
 
-	if (str_eq(done->method, STR("GET")) && done->status < 400)
-		return;
-	if (put_control(api->config.a->ring, done) != OK)
-		fprintf(stderr, "exeat: a control request of user %u cannot be recorded: %.*s %.*s (%u)\n",
-			(unsigned)done->peer.uid, STR_ARG(done->method), STR_ARG(done->path),
-			done->status);
+	control_records_done(&api->records, done);
+}
+
+void serve_api_tick(struct serve_api *api, bool last)
+{
+	control_records_tell(&api->records, last);
 }
 
 static const struct control_route routes[] = {
@@ -564,6 +586,7 @@ struct serve_api *serve_api_open(const struct serve_api_config *config)
 	if (!api)
 		return NULL;
 	api->config = *config;
+	control_records_init(&api->records, config->a->ring);
 	api->started_us = clock_wall_us();
 	api->runtime = box_runtime_path();
 	api->nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/secret.h"
 #include "conf/addr.h"
 #include "proxy/settings_rows.h"
 
@@ -104,6 +105,10 @@ static void check_secret(const struct place *p)
 		     "belongs to somebody else");
 	if (st.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH))
 		tell(p, "chmod 600", "others can read or write it");
+	/* The value is for the broker alone; its length is told without a look at it. */
+	if (st.st_size < SECRET_MIN)
+		tell(p, "a shorter value would be found everywhere in an answer",
+		     "is shorter than 8 bytes");
 	close(fd);
 }
 

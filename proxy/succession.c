@@ -61,6 +61,7 @@ static void replace(struct part *p)
 {
 	struct appliance *a = p->a;
 
+	policies_lost(p);
 	if (a->closing) {
 		tell_lost(p, "all is being ended");
 	} else if (!a->confined) {
@@ -130,6 +131,8 @@ bool sandbox_join(struct sandbox *s)
 	close_pair(broker);
 	close_pair(between);
 	s->joined = ok;
+	if (ok)
+		part_told(&s->worker);
 	return ok;
 }
 
@@ -341,7 +344,6 @@ static bool recorder_started(struct part *p)
 
 static void recorder_ready(struct part *p)
 {
-	p->a->recorded = true;
 	rings_give_all(p->a);
 }
 

@@ -80,6 +80,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	parts_tick(a);
+	policies_step(a);
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		sandbox_tick(s, now);
 	if (a->on_tick)
@@ -230,7 +231,13 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 	}
 	if (early)
 		early(a);
-	return run_until(a, all_ready, ROLE_READY_MS);
+	/* Each has a time of its own, and who exceeds it is told. */
+	if (run_until(a, all_ready, 2 * ROLE_READY_MS))
+		return true;
+	if (!a->failed)
+		fprintf(stderr, "exeat: not all is ready after %d s; nothing is run\n",
+			2 * ROLE_READY_MS / 1000);
+	return false;
 }
 
 bool appliance_confine(struct appliance *a)
@@ -259,9 +266,9 @@ static bool no_peers(const struct appliance *a)
 	return a->broker.state == PART_NONE && a->dialer.state == PART_NONE;
 }
 
-static bool recorder_ready(const struct appliance *a)
+static bool recorder_settled(const struct appliance *a)
 {
-	return a->recorder.state == PART_READY;
+	return a->recorder.state == PART_READY || a->recorder.state == PART_NONE;
 }
 
 static bool has_drained(const struct appliance *a)
@@ -277,18 +284,18 @@ static bool all_gone(const struct appliance *a)
 	return true;
 }
 
-/* All records into the file: by a new recorder, where the last one is gone. Where not even the
- * first came to be, that has been told, and there is nothing that was done to be recorded. */
+/* All records into the file: by a new recorder, where the last one is gone. Where none came to be,
+ * nothing was run, and that has been told. */
 static bool drain(struct appliance *a)
 {
 	struct msg_drain msg = { .id = 1 };
 	bool ok;
 
-	if (a->recorder.state == PART_NONE && !a->recorded)
+	if (a->recorder.state == PART_NONE && !a->confined)
 		return false;
 	if (a->recorder.state == PART_NONE)
 		part_want(&a->recorder);
-	ok = run_until(a, recorder_ready, ROLE_READY_MS) &&
+	ok = run_until(a, recorder_settled, ROLE_READY_MS) &&
 	     part_send(&a->recorder, MSG_DRAIN, &msg, NULL, 0) == OK &&
 	     run_until(a, has_drained, ROLE_END_MS);
 	if (!ok)
@@ -350,6 +357,7 @@ bool appliance_close(struct appliance *a, const char *how)
 		ok = drain(a) && ok;
 		end_all(a);
 	}
+	policies_abandon(a);
 	release(a);
 	return ok;
 }

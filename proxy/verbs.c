@@ -34,11 +34,11 @@ static void fill_options(const struct verb *verb, struct option out[OPT_COUNT + 
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < VERB_OPTIONS_MAX && verb->options[i].name; i++)
-		out[n++] = (struct option){ verb->options[i].name,
-					    verb->options[i].takes ? required_argument :
-								     no_argument,
-					    NULL, (int)i };
+	for (unsigned i = 0; i < VERB_OPTIONS_MAX && verb->options[i].name; i++) {
+		int takes = verb->options[i].takes ? required_argument : no_argument;
+
+		out[n++] = (struct option){ verb->options[i].name, takes, NULL, (int)i };
+	}
 	out[n++] = (struct option){ "socket", required_argument, NULL, OPT_SOCKET };
 	out[n++] = (struct option){ "json", no_argument, NULL, OPT_JSON };
 	out[n++] = (struct option){ "help", no_argument, NULL, OPT_HELP };

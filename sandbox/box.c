@@ -18,6 +18,7 @@
 
 #define ID_MAX 40
 #define VERSION_MAX 40
+#define LOCK_NAME ".lock"	/* no box's folder: those begin otherwise */
 
 struct box {
 	int channel;
@@ -164,48 +165,62 @@ static unsigned remove_dead(const char *runtime, int base)
 }
 
 /* All boxes' folder, locked: nobody takes a new one for a dead one meanwhile. */
-static int open_base(void)
-{
-	int base;
+struct base {
+	int folder, lock;
+};
 
+static void close_base(const struct base *b)
+{
+	if (b->lock >= 0)
+		close(b->lock);
+	if (b->folder >= 0)
+		close(b->folder);
+}
+
+/* The folder itself may be one that others can open, and what they can open they can lock. */
+static bool open_base(struct base *b)
+{
+	*b = (struct base){ .folder = -1, .lock = -1 };
 	(void)mkdir(KEEPER_FOLDER, 0711);
-	base = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (base >= 0 && flock(base, LOCK_EX) == 0)
-		return base;
+	b->folder = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (b->folder >= 0)
+		b->lock = openat(b->folder, LOCK_NAME,
+				 O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (b->lock >= 0 && flock(b->lock, LOCK_EX) == 0)
+		return true;
 	(void)say(ERR_SYSTEM, KEEPER_FOLDER ": %s", strerror(errno));
-	if (base >= 0)
-		close(base);
-	return -1;
+	close_base(b);
+	return false;
 }
 
 unsigned box_remove_dead(void)
 {
 	const char *runtime = box_runtime_path();
-	int base = runtime ? open_base() : -1;
-	unsigned n = base >= 0 ? remove_dead(runtime, base) : 0;
+	struct base base;
+	unsigned n;
 
-	if (base >= 0)
-		close(base);
+	if (!runtime || !open_base(&base))
+		return 0;
+	n = remove_dead(runtime, base.folder);
+	close_base(&base);
 	return n;
 }
 
 static enum err make_folder(const char *runtime, const char *id, int *folder)
 {
-	int base = open_base();
+	enum err e = OK;
+	struct base base;
 
-	if (base < 0)
+	if (!open_base(&base))
 		return ERR_SYSTEM;
-	(void)remove_dead(runtime, base);
+	(void)remove_dead(runtime, base.folder);
 	*folder = -1;
-	if (mkdirat(base, id, 0711) == 0)
-		*folder = openat(base, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (*folder < 0 || flock(*folder, LOCK_EX | LOCK_NB) < 0) {
-		(void)say(ERR_SYSTEM, KEEPER_FOLDER "/%s: %s", id, strerror(errno));
-		close(base);
-		return ERR_SYSTEM;
-	}
-	close(base);
-	return OK;
+	if (mkdirat(base.folder, id, 0711) == 0)
+		*folder = openat(base.folder, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*folder < 0 || flock(*folder, LOCK_EX | LOCK_NB) < 0)
+		e = say(ERR_SYSTEM, KEEPER_FOLDER "/%s: %s", id, strerror(errno));
+	close_base(&base);
+	return e;
 }
 
 /* ---- a box ---- */
@@ -324,8 +339,8 @@ enum box_news box_hear(struct box *b)
 		return BOX_READY;
 	b->ended = true;
 	/* It has none where it was ended by us, or where the keeper was. */
-	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED && m.value >= 0 ? m.value :
-									       128 + SIGKILL;
+	b->status = n == sizeof(m) && m.kind == KEEPER_ENDED && m.value >= 0 ? m.value
+									     : 128 + SIGKILL;
 	b->cpu_ms = m.cpu_ms;
 	return n == sizeof(m) && m.kind == KEEPER_FAILED ? BOX_FAILED : BOX_ENDED;
 }

@@ -242,6 +242,7 @@ struct filter {
 static void filter_rule(void *arg, const char *const *names, int error, const struct condition *c,
 			size_t n)
 {
+	const uint32_t action = SCMP_ACT_ERRNO((uint16_t)error);
 	struct scmp_arg_cmp args[CONDITIONS_MAX];
 	struct filter *f = arg;
 
@@ -253,8 +254,8 @@ static void filter_rule(void *arg, const char *const *names, int error, const st
 
 		if (call != __NR_SCMP_ERROR)
 			f->failed = n > CONDITIONS_MAX ||
-				    seccomp_rule_add_array(f->ctx, SCMP_ACT_ERRNO((uint16_t)error),
-							   call, (unsigned)n, args) != 0;
+				    seccomp_rule_add_array(f->ctx, action, call, (unsigned)n,
+							   args) != 0;
 	}
 }
 

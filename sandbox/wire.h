@@ -26,6 +26,8 @@
 
 #define WIRE_TPROXY_PORT 15001
 #define WIRE_NOTICE_PORT 80	/* of the gateway's address: the worker answers there itself */
+/* wire_error.what, where it is not the wire that fails but the namespace that was named. */
+#define WIRE_GIVEN "the network namespace to attach to"
 #define WIRE_NFLOG_GROUP 1	/* of box 0; one each, since one socket only may bind a group */
 #define WIRE_BOXES_MAX 65535	/* log groups; also capped by the link pool */
 #define WIRE_IFNAME_MAX 16

@@ -170,7 +170,7 @@ def appliance(bed, bad):
     before = {name: a.output(name).count(hello) for name in ("alice", "bob")}
     testbed.wait_until("both to go on", lambda: all(a.output(name).count(hello) > before[name] + 2 for name in before))
     if "curl" in a.output("bob"):
-        bad.append("bob noticed the death of alice's worker")
+        bad.append("bob noticed the death of alice's worker:\n" + a.output("bob"))
 
     print("\nbob's policy denies the API from now on; alice's stays as it is")
     a.policy("bob", POLICY + "  - {id: bob-is-done, hosts: [api.demo.test]}\n")

@@ -5,6 +5,8 @@ import http.client
 import json
 import os
 import pathlib
+import re
+import shutil
 import socket
 import subprocess
 
@@ -47,6 +49,28 @@ time.sleep(3600)
 """
 
 
+def programs(bed, name):
+    """A folder with all of Exeat's programs, whose files can be put in another's place."""
+    folder = bed.path(name)
+    os.mkdir(folder)
+    here = os.path.dirname(os.path.abspath(b.EXEAT))
+    for program in os.listdir(here):
+        if re.fullmatch("exeat-[a-z]+", program):
+            os.symlink(os.path.join(here, program), os.path.join(folder, program))
+    # It looks for the others beside itself, and would find those that a link leads to.
+    shutil.copy(os.path.join(here, "exeat"), f"{folder}/exeat")
+    return folder
+
+
+def replace_program(folder, role, script):
+    """From now on that role is a script; {real} in it is the program itself."""
+    path = f"{folder}/exeat-{role}"
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\n{script.format(real=os.path.realpath(path), folder=folder)}\n")
+    os.chmod(path + ".new", 0o755)
+    os.rename(path + ".new", path)
+
+
 class _Local(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("exeat", timeout=20)
@@ -61,7 +85,14 @@ class _Local(http.client.HTTPConnection):
 class Appliance(b.Run):
     """One that is ready, or, with ready=False, one that is being started. @again: on the same files."""
 
-    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, **popen):
+    last = None     # one that a case which failed has left would be in the next one's way
+
+    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None,
+                 **popen):
+        if Appliance.last and Appliance.last.process.poll() is None:
+            Appliance.last.process.kill()
+            Appliance.last.ended()
+        Appliance.last = self
         bed.runs += 1
         self.exeat, self.boxes = exeat, []
         self.dir = again.dir if again else bed.path(f"appliance{bed.runs}")
@@ -72,12 +103,15 @@ class Appliance(b.Run):
         self.socket = f"{self.dir}/run/control.sock"
         log = f"{self.dir}/audit.jsonl"
         self.settings = again.settings if again else bed.settings(
-            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}}}\n"
+            secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}{f', group: {group}' if group else ''}}}\n"
                      f"policies: {{directory: {self.dir}/policies}}\n" + extra)
         self.errors = f"{self.dir}/errors{bed.runs}"
         with open(self.errors, "wb") as f:
+            # It dies with the test, also where a case has failed and left it.
             super().__init__(bed, subprocess.Popen([exeat, "serve", "--settings", self.settings], stdout=f, stderr=f,
-                                                   stdin=subprocess.DEVNULL, **popen), log)
+                                                   stdin=subprocess.DEVNULL, preexec_fn=lambda: b.LIBC.prctl(1, 9),
+                                                   **popen), log)
+        self.status = None
         if ready:
             b.wait_until("the appliance to be ready", self._is_ready)
 

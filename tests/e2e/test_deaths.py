@@ -1,4 +1,4 @@
-"""A role that stops, dies or is killed: the run waits or ends, closed, says which, and leaves nothing."""
+"""Roles that die: while all starts, which ends it with one line, and later, when they are replaced; nothing is left."""
 
 import glob
 import os
@@ -7,21 +7,16 @@ import subprocess
 import time
 
 import bed as b
+from appliance import Appliance, programs, replace_program
 
 POLICY = """exeat: 1
 precedence: deny-over-allow
 allow:
   - {id: api, hosts: [api.test, "*.wide.test"]}
 """
-ROLES = ("recorder", "broker", "dialer", "worker")
-
-
-FATAL = (signal.SIGKILL, signal.SIGSEGV)
-
-
-def _died(lost):
-    """(role, signal) of each."""
-    return [(r["role"], r.get("signal")) for r in lost]
+# What is told -> the program that it runs. A launcher is a fork of exeat itself.
+ROLES = {"recorder": "recorder", "broker": "broker", "dialer": "dialer", "nursery": "worker"}
+DEATHS = {"killed": "kill -9 $$", "with a fault": "kill -SEGV $$", "with a status": "exit 3"}
 
 
 def _origin(bed):
@@ -32,22 +27,28 @@ def _origin(bed):
     bed.origin.connections = 0
 
 
-def _roles(run, role):
-    """Process numbers of one role, oldest first: the standby recorder is the second one."""
+def _named(pid, name):
+    """The processes of that name whose parent it is, the oldest first."""
     found = []
     for entry in os.listdir("/proc"):
         try:
-            stat = open(f"/proc/{entry}/stat", encoding="latin-1").read() if entry.isdigit() else ""
+            with open(f"/proc/{entry}/stat", encoding="latin-1") as f:
+                stat = f.read()
         except OSError:
             continue
-        name, _, rest = stat.partition(") ")
-        if rest and int(rest.split()[1]) == run.process.pid and name.endswith(f"(exeat-{role}"[:16]):
+        head, _, rest = stat.rpartition(") ")
+        fields = rest.split()
+        if head.endswith(f"({name}"[:16]) and int(fields[1]) == pid and fields[0] != "Z":
             found.append(int(entry))
     return sorted(found)
 
 
+def _role(run, role):
+    return _named(run.process.pid, f"exeat-{role}")
+
+
 def _links(pattern):
-    """What descriptors and namespaces of processes point to: of one process, or of all ("*")."""
+    """The network namespaces that descriptors of processes lead to: of one process, or of all ("*")."""
     found = set()
     for path in glob.glob(f"/proc/{pattern}/fd/*") + glob.glob(f"/proc/{pattern}/ns/net"):
         try:
@@ -57,106 +58,179 @@ def _links(pattern):
     return {link for link in found if link.startswith("net:")}
 
 
-def _namespaces(run):
-    """The network namespaces of a run: the gateway's and the box's."""
-    return _links(run.process.pid) - {os.readlink("/proc/self/ns/net")}
+def _run(bed, folder, command="echo ran"):
+    """`exeat run` of that folder's programs."""
+    before = b.EXEAT
+    b.EXEAT = f"{folder}/exeat"
+    try:
+        return bed.start(command, POLICY)
+    finally:
+        b.EXEAT = before
 
 
-def _ended(run, namespaces, began, role, sig, seconds=8):
-    """The run is over: closed, soon, on record, and nothing of it is there."""
+def _told_once(text, role, *what):
+    """One line, which names the role; what a program says of itself before it goes is its own."""
+    lines = [line for line in text.splitlines() if line.startswith("exeat: ")]
+    b.check(len(lines) == 1 and f"the {role} " in lines[0] and lines[0].endswith("nothing is run"), "one clear line", role,
+            text, *what)
+
+
+def _not_started(run, role, *what):
     run.wait(60)
-    took = time.monotonic() - began
-    b.check(run.status == 125, "the run ends with 125", role, sig, run.status, run.err)
-    b.check(took < seconds, f"within {seconds} s", role, sig, took, run.err)
-    b.check(role in run.err, "it says which role", role, sig, run.err)
-    b.wait_until(f"nothing to be left after {role} {sig}", lambda: not run.left_behind())
-    b.wait_until("no namespace to be left", lambda: not namespaces & _links("*"))
+    b.check(run.status == 125, "the run ends with 125", role, run.status, run.err, *what)
+    b.check("ran" not in run.out, "its command did not run", role, *what)
+    _told_once(run.err, role, *what)
+    b.wait_until(f"nothing to be left after the {role}", lambda: not run.left_behind())
 
 
-def a_role_killed_while_it_starts_ends_the_run(bed):
-    _origin(bed)
-    for sig in FATAL:
-        for role in ROLES:
-            run = bed.start("echo ran; exec sleep 600", POLICY)
-            pids = b.wait_until(role, lambda: _roles(run, role))
-            namespaces = _namespaces(run)
-            began = time.monotonic()
-            os.kill(pids[0], sig)
-            _ended(run, namespaces, began, role, sig)
+# ---- while all starts ----
+
+def a_role_that_dies_while_a_run_starts_ends_it_with_one_line(bed):
+    for role, program in ROLES.items():
+        for what, script in DEATHS.items():
+            folder = programs(bed, f"start-{role}-{what.replace(' ', '-')}")
+            replace_program(folder, program, script)
+            run = _run(bed, folder)
+            _not_started(run, role, what)
+            run.verify()
             if role != "recorder":
-                lost = run.records("worker_lost")
-                b.check(_died(lost) == [(role, int(sig))], "on record", role, lost, run.err)
-                b.check(run.records("stop"), "to its end")
-            run.verify()
+                b.check([r["role"] for r in run.records("worker_lost")] == [role], "it is on record", role, what,
+                        run.records(), run.err)
 
 
-LOAD = "for i in $(seq 50); do (while curl -sS -m 5 -o /dev/null https://api.test/$i; do :; done) 2>/dev/null & done; wait"
+def a_role_that_dies_while_an_appliance_starts_ends_it_with_one_line(bed):
+    for role, program in ROLES.items():
+        folder = programs(bed, f"serve-{role}")
+        replace_program(folder, program, DEATHS["killed"])
+        a = Appliance(bed, {"api": POLICY}, exeat=f"{folder}/exeat", ready=False)
+        b.check(a.ended() == 1, "it ends with 1", role, a.status, a.err)
+        _told_once(a.err, role)
+        b.check(not a.left_behind(), "nothing is left", role, a.left_behind())
+        a.verify()
 
 
-def a_role_killed_under_load_ends_the_run(bed):
-    _origin(bed)
-    for sig in FATAL:
-        for role in ROLES:
-            run = bed.start(LOAD, POLICY)
-            start = len(bed.origin.requests)
-            b.wait_until("the load", lambda: len(bed.origin.requests) > start + 60, 60)
-            pids = _roles(run, role)
-            namespaces = _namespaces(run)
-            began = time.monotonic()
-            os.kill(pids[0], sig)
-            b.check(len(namespaces) == 2, "it has two namespaces", namespaces)
-            _ended(run, namespaces, began, role, sig)
-            lost = run.records("worker_lost")
-            b.check(_died(lost) == [(role, int(sig))], "on record", role, lost, run.err)
-            run.verify()
-            recorded = {r.get("path") for r in run.records("request")}
-            reached = {r.target for r in bed.origin.requests[start:]}
-            b.check(reached <= recorded, "whatever reached the origin is on record", role, reached - recorded)
-
-
-def a_stopped_role_delays_and_loses_nothing(bed):
-    _origin(bed)
-    for number, role in enumerate(ROLES):
-        bed.dns.zone[f"new{number}.wide.test"] = ["203.0.113.10"]
-        run = bed.start(f"curl -sS -o /dev/null https://api.test/before; echo up; read go; "
-                        f"curl -sS -m 60 -o /dev/null -w '%{{http_code}}' https://new{number}.wide.test/during", POLICY,
-                        stdin=subprocess.PIPE)
-        b.check(run.process.stdout.readline() == b"up\n", "the box is up")
-        pids = _roles(run, role)
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        connections, reached = bed.origin.connections, len(bed.origin.requests)
-        run.process.stdin.write(b"go\n")
-        run.process.stdin.flush()
-        time.sleep(1.5)     # the stop lasts: nothing is waited for
-        if role in ("worker", "dialer"):
-            b.check(bed.origin.connections == connections, "nothing is dialled meanwhile", role)
-        if role != "recorder":
-            b.check(len(bed.origin.requests) == reached, "no request goes out meanwhile", role)
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-        run.process.stdin.close()
-        run.process.stdin = None
-        run.wait()
-        b.check(run.status == 0 and run.out == "200", "it goes on", role, run.status, run.out, run.err)
-        run.record("request", path="/during", verdict="allow", status=200)
+def a_program_that_is_not_there_is_told_with_its_place(bed):
+    for role, program in ROLES.items():
+        folder = programs(bed, f"gone-{role}")
+        os.unlink(f"{folder}/exeat-{program}")
+        run = _run(bed, folder)
+        if role == "nursery":   # by the worker's program it knows where all are
+            run.wait()
+            b.check(run.status == 125 and len(run.err.splitlines()) == 1 and "other programs" in run.err, "it says so",
+                    run.status, run.err)
+            continue
+        _not_started(run, role)
+        b.check("No such file or directory" in run.err and folder in run.err, "it says what is missing", role, run.err)
         run.verify()
 
 
-def a_role_that_is_stopped_for_good_does_not_hold_the_end(bed):
+def a_role_that_does_not_get_ready_ends_the_start(bed):
+    folder = programs(bed, "hangs")
+    replace_program(folder, "dialer", "exec sleep 600")
+    run = _run(bed, folder)
+    _not_started(run, "dialer")
+    b.check("did not get ready" in run.err, "it says so", run.err)
+    run.verify()
+
+
+def a_launcher_that_dies_while_all_starts_ends_it(bed):
+    folder = programs(bed, "launcher")
+    # The start is held where it is: a recorder that is not ready.
+    replace_program(folder, "recorder", "while ! [ -e {folder}/go ]; do sleep 0.05; done\nexec {real}")
+    for number in range(2):
+        run = _run(bed, folder)
+        pids = b.wait_until("both launchers", lambda: len(_role(run, "launcher")) == 2 and _role(run, "launcher"))
+        os.kill(pids[number], signal.SIGKILL)
+        b.wait_until("it is told", lambda: pids[number] not in _role(run, "launcher"))
+        os.close(os.open(f"{folder}/go", os.O_CREAT | os.O_WRONLY))
+        run.wait(60)
+        b.check(run.status == 125 and "ran" not in run.out, "the run ends with 125", number, run.status, run.err)
+        _told_once(run.err, "launcher")
+        b.wait_until("nothing to be left", lambda: not run.left_behind())
+        run.verify()
+        os.unlink(f"{folder}/go")
+
+
+def a_worker_that_dies_while_a_run_starts_is_replaced(bed):
     _origin(bed)
-    for role in ROLES[1:]:
+    folder = programs(bed, "worker")
+    replace_program(folder, "dialer", "while ! [ -e {folder}/go ]; do sleep 0.05; done\nexec {real}")
+    run = _run(bed, folder, "curl -sS -o /dev/null -w '%{http_code}' https://api.test/")
+    before = b.wait_until("a worker", lambda: _role(run, "worker"))
+    os.kill(before[0], signal.SIGKILL)
+    b.wait_until("another one", lambda: _role(run, "worker") not in ([], before))
+    os.close(os.open(f"{folder}/go", os.O_CREAT | os.O_WRONLY))
+    run.wait(60)
+    b.check(run.status == 0 and run.out == "200", "the run is as any other", run.status, run.out, run.err)
+    b.check([r["role"] for r in run.records("worker_lost")] == ["worker"], "it is on record", run.err)
+    run.verify()
+
+
+# ---- under load ----
+
+LOAD = """up() { echo up; }; for i in 1 2 3 4; do (n=0; while :; do n=$((n+1));
+curl -sS -m 40 -o /dev/null -w '%{http_code}\n' https://api.test/$i/$n; done) & done; wait"""
+
+
+def a_role_of_a_run_that_dies_is_replaced(bed):
+    _origin(bed)
+    for role in ("recorder", "broker", "dialer", "nursery", "launcher", "worker"):
+        for sig in (signal.SIGKILL, signal.SIGSTOP):
+            run = bed.start(LOAD, POLICY)
+            bed.origin.requests.clear()
+            b.wait_until("the load", lambda: len(bed.origin.requests) > 10, 60)
+            namespaces = _links(run.process.pid) - {os.readlink("/proc/self/ns/net")}
+            before = _role(run, role)
+            began = time.monotonic()
+            os.kill(before[0], sig)
+            b.wait_until("its successor", lambda: set(_role(run, role)) - set(before) and len(_role(run, role)) == len(before))
+            took = time.monotonic() - began
+            start = len(bed.origin.requests)
+            b.wait_until("the load to go on", lambda: len(bed.origin.requests) > start + 10, 60)
+            print(f"      {role} {sig.name}: a successor's process after {took * 1000:.0f} ms", flush=True)
+            run.process.terminate()
+            run.wait()
+            b.check(run.status == 143, "it ends as it is told to", role, run.status, run.err)
+            lost = [(r["role"], r.get("signal")) for r in run.records("worker_lost")]
+            b.check(lost == [(role, 9)], "the death is on record", role, lost, run.err)
+            if role != "worker":
+                b.check(set(run.out.split()) == {"200"}, "no request fails", role, run.out.split(), run.err)
+            b.wait_until("nothing to be left", lambda: not run.left_behind())
+            b.wait_until("no namespace to be left", lambda: not namespaces & _links("*"))
+            run.verify()
+            missing = {r.target for r in bed.origin.requests} - {r["path"] for r in run.records("request")}
+            b.check(not missing, "whatever reached the origin is on record", role, missing)
+
+
+def a_supervisor_that_is_killed_leaves_nothing(bed):
+    _origin(bed)
+    for sig in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
+        run = bed.start(LOAD, POLICY)
+        start = len(bed.origin.requests)
+        b.wait_until("the load", lambda: len(bed.origin.requests) > start + 10, 60)
+        namespaces = _links(run.process.pid) - {os.readlink("/proc/self/ns/net")}
+        os.kill(run.process.pid, sig)
+        run.process.wait(20)
+        b.wait_until("nothing to be left", lambda: not run.left_behind())
+        b.wait_until("no namespace to be left", lambda: not namespaces & _links("*"))
+        run.process.communicate()
+        run.verify()
+
+
+def a_role_that_is_stopped_when_all_ends_does_not_hold_it(bed):
+    _origin(bed)
+    for role in ("broker", "dialer", "worker", "recorder"):
         run = bed.start("echo up; read go; exit 3", POLICY, stdin=subprocess.PIPE)
         b.check(run.process.stdout.readline() == b"up\n", "the box is up")
-        pids = _roles(run, role)
-        os.kill(pids[0], signal.SIGSTOP)
         began = time.monotonic()
+        os.kill(_role(run, role)[0], signal.SIGSTOP)
         run.process.stdin.write(b"go\n")
         run.process.stdin.close()
         run.process.stdin = None
         run.wait(60)
-        b.check(time.monotonic() - began < 15, "it is waited for, and then killed", role, run.err)
-        b.check(not run.left_behind(), "and nothing is left", role, run.left_behind())
+        b.check(run.status == 3, "it ends as its command did", role, run.status, run.err)
+        b.check(time.monotonic() - began < 15, "and soon", role, run.err)
+        b.wait_until("nothing to be left", lambda: not run.left_behind())
         run.verify()
 
 

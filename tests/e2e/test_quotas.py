@@ -150,34 +150,76 @@ def a_boxs_own_memory_and_processes_are_limited(bed):
         b.check("processes 40" in limits, "on record", limits)
 
 
+class Appliance:
+    """`exeat serve` with limits, for the time of a with statement."""
+
+    def __init__(self, bed, limits):
+        self.bed, self.root = bed, bed.path(f"serve{limits.count(':')}")
+        os.chmod(bed.dir, 0o711)
+        for path in (self.root, self.root + "/run", self.root + "/policies"):
+            os.mkdir(path)
+        self.socket, self.log_path = self.root + "/run/control.sock", self.root + "/log.jsonl"
+        with open(self.root + "/policies/all.yaml", "w", encoding="utf-8") as f:
+            f.write(POLICY)
+        settings = bed.settings(SECRETS, extra=f"log: {{path: {self.log_path}}}\ncontrol: {{socket: {self.socket}}}\n"
+                                               f"policies: {{directory: {self.root}/policies}}\nlimits: {{{limits}}}\n")
+        self.errors = open(self.root + "/errors", "wb+")
+        self.process = subprocess.Popen([b.EXEAT, "serve", "--settings", settings], stdin=subprocess.DEVNULL,
+                                        stdout=self.errors, stderr=self.errors)
+        b.wait_until("the appliance", lambda: self.command("list").returncode == 0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        status = self.process.wait(60)
+        self.errors.seek(0)
+        b.check(status == 0, "it ends in order", status, self.errors.read().decode())
+
+    def command(self, verb, *args):
+        return subprocess.run([b.EXEAT, "sandbox", verb, "--socket", self.socket, *args], capture_output=True,
+                              text=True, timeout=100, stdin=subprocess.DEVNULL)
+
+    def start(self, name, *command, options=()):
+        return self.command("start", name, "--policy", "all", *options, "--", *command)
+
+
 def an_appliance_holds_so_many_sandboxes_and_no_more(bed):
-    os.chmod(bed.dir, 0o711)
-    for name in ("run", "policies"):
-        os.mkdir(bed.path(name))
-    bed.write("policies/near.yaml", "exeat: 1\nprecedence: deny-over-allow\nallow:\n  - {id: near, hosts: [near.test]}\n")
-    path = bed.path("run/control.sock")
-    settings = bed.settings(extra=f"log: {{path: {bed.path('serve.jsonl')}}}\ncontrol: {{socket: {path}}}\n"
-                                  f"policies: {{directory: {bed.path('policies')}}}\nlimits: {{sandboxes: 2}}\n")
-    with open(bed.path("serve.err"), "wb") as err:
-        serve = subprocess.Popen([b.EXEAT, "serve", "--settings", settings], stdin=subprocess.DEVNULL, stdout=err, stderr=err)
-
-    def command(*args):
-        return subprocess.run([b.EXEAT, "sandbox", args[0], "--socket", path, *args[1:]], capture_output=True,
-                              text=True, timeout=60, stdin=subprocess.DEVNULL)
-
-    def start(name):
-        return command("start", name, "--policy", "near", "--", "sleep", "1000")
-
-    try:
-        b.wait_until("the appliance", lambda: command("list").returncode == 0)
+    with Appliance(bed, "sandboxes: 2") as appliance:
         for name in ("one", "two"):
-            b.check(start(name).returncode == 0, f"{name} starts")
-        third = start("three")
+            b.check(appliance.start(name, "sleep", "1000").returncode == 0, f"{name} starts")
+        third = appliance.start("three", "sleep", "1000")
         b.check(third.returncode == 1 and "limits.sandboxes allows 2" in third.stderr + third.stdout, "the third does not", third)
-        b.check(command("stop", "one").returncode == 0 and start("three").returncode == 0, "it does once one has ended")
-    finally:
-        serve.terminate()
-        b.check(serve.wait(60) == 0, "it ends in order", open(bed.path("serve.err")).read())
+        appliance.command("stop", "one")
+        b.check(appliance.start("three", "sleep", "1000").returncode == 0, "it does once one has ended")
+
+
+# Dials first, uses of the credential over one connection, and in the end as many connections as it can get.
+LOUD = """
+for n in 0 1 2 3 4 5; do (while :; do curl -sS -m 5 -o /dev/null https://n$n.far.test/; done) & done
+curl -sS --rate 900/m -o /dev/null 'https://api.test/[1-100000]' &
+sleep 4
+for n in $(seq 60); do (while :; do exec 3<>/dev/tcp/near.test/443; sleep 5; done) & done
+wait
+"""
+
+
+def a_sandbox_at_all_of_its_limits_costs_its_neighbour_nothing(bed):
+    _origin(bed)
+    for n in range(8):
+        bed.dns.zone[f"n{n}.far.test"] = [SILENT]
+    with Appliance(bed, "dials: 2, grants: 2, connections: 20, log_bytes: 64KiB, leases: 8") as appliance:
+        b.check(appliance.start("loud", "bash", "-c", LOUD + "2>/dev/null").returncode == 0, "the loud one starts")
+        log = lambda: open(appliance.log_path, encoding="utf-8").read()
+        for what in ("too-many-dials", "too-many-grants", "too-many-connections"):
+            b.wait_until(f"the loud one to meet {what}", lambda: what in log(), 60)
+        out = appliance.root + "/out"
+        quiet = appliance.start("quiet", "sh", "-c", "for n in $(seq 30); do curl -sS -m 20 -o /dev/null -w '%{http_code}\\n' "
+                                "https://near.test/$n; done; curl -sS -o /dev/null -w '%{http_code}\\n' https://api.test/",
+                                options=("--wait", "--output", out))
+        said = open(out, encoding="utf-8").read().split()
+        b.check(said == ["200"] * 31, "the quiet one sees nothing of it", quiet, said)
 
 
 b.main(b.cases(globals()))

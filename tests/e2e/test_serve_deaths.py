@@ -1,25 +1,24 @@
 """A role of an appliance that dies under load is replaced, and its death costs nothing but what died."""
 
 import collections
+import ctypes
 import os
-import re
-import shutil
 import signal
 import subprocess
 import threading
 import time
 
 import bed as b
-from appliance import Appliance
+from appliance import Appliance, programs, replace_program
 
 TOKEN = "tok-7f3a91c5e2d84b60"
-SECRETS = {"api": (TOKEN, ["api.test"])}
+SECRETS = {"api": (TOKEN, ["api.test", "slow.test"])}
 POLICY = """exeat: 1
 precedence: deny-over-allow
 credentials:
-  api: {kind: bearer, secret: api, hosts: [api.test]}
+  api: {kind: bearer, secret: api, hosts: [api.test, slow.test]}
 allow:
-  - {id: api, hosts: [api.test], credential: api}
+  - {id: api, hosts: [api.test, slow.test], credential: api}
   - {id: wide, hosts: ["*.wide.test"]}
 """
 SIGNALS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP)
@@ -157,6 +156,73 @@ def a_worker_that_dies_costs_the_other_sandbox_nothing(bed):
         _close(bed, a, [("worker", _signal_told(sig))] * 2)
 
 
+def all_roles_dead_at_once_are_replaced(bed):
+    a = _start(bed)
+    for _ in range(2):
+        before = {role: set(a.ready(role)) for role in SHARED}
+        workers = {name: a.worker(name) for name in ("one", "two")}
+        a.process.send_signal(signal.SIGSTOP)   # so that it hears of all at once
+        for role in SHARED:
+            os.kill(sorted(before[role])[0], signal.SIGKILL)
+        for pid in workers.values():
+            os.kill(pid, signal.SIGKILL)
+        a.process.send_signal(signal.SIGCONT)
+        began = time.monotonic()
+        times = {role: _successor(a, role, before[role], began) for role in SHARED}
+        for name, pid in workers.items():
+            b.wait_until(f"another worker of {name}", lambda n=name, p=pid: a.worker(n) not in (None, p))
+            a.goes_on(name, 2)
+        times["until both answer"] = time.monotonic() - began
+        _tell_times("all replaced", times)
+    for name in ("one", "two"):
+        a.goes_on(name)
+        a.stop_box(name, "--kill")
+    a.end()
+    b.check(not a.left_behind(), "nothing is left", a.left_behind())
+    a.verify()
+    _each_is_on_record_once(bed, a)
+    told = sorted(r["role"] for r in a.records("worker_lost"))
+    b.check(told == sorted([*SHARED, "worker", "worker"] * 2), "each death is on record", told, a.err)
+
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+
+
+def _hang(pid):
+    """It is held by a tracer, which nobody is told of: it neither ends nor is stopped, and answers nothing."""
+    b.LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        b.check(b.LIBC.ptrace(request, pid, None, None) == 0, "it can be traced", os.strerror(ctypes.get_errno()))
+    b.check(os.WIFSTOPPED(os.waitpid(pid, WALL)[1]), "it is held")
+
+
+def roles_that_hang_are_replaced(bed):
+    a = _start(bed)
+    before = {role: set(a.ready(role)) for role in ("dialer", "broker", "nursery")}
+    worker = a.worker("one")
+    held, began = [worker, *(min(pids) for pids in before.values())], time.monotonic()
+    for pid in held:
+        _hang(pid)
+    for pid in held:    # its death is the tracer's to hear of first
+        _, status = os.waitpid(pid, WALL)
+        b.check(os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, "it is killed", pid, status)
+    times = {"all were killed": time.monotonic() - began}
+    for role, pids in before.items():
+        times[role] = _successor(a, role, pids, began)
+    b.wait_until("another worker", lambda: a.worker("one") not in (None, worker))
+    for name in ("one", "two"):
+        a.goes_on(name)
+    _tell_times("after they began to hang", times)
+    b.check(not _others_failed(a, "two"), "no request of the other fails", _others_failed(a, "two"), a.said())
+    for name in ("one", "two"):
+        a.stop_box(name, "--kill")
+    a.end()
+    a.verify()
+    _each_is_on_record_once(bed, a)
+    lost = {r["role"]: r.get("reason") for r in a.records("worker_lost")}
+    b.check(lost == dict.fromkeys((*before, "worker"), "does not answer"), "each is on record, with why", lost, a.err)
+
+
 def _layout(pid):
     """Where a program's first page lies."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
@@ -238,34 +304,32 @@ def a_workers_successor_has_the_policy_that_is_in_force(bed):
     a.verify()
 
 
+def no_role_dies_of_much_to_sort(bed):
+    hosts = ", ".join(f"h{n}.wide.test" for n in range(400))
+    nets = ", ".join(f"203.0.{n}.64/26" for n in range(200) if n != 113)
+    policy = (f"exeat: 1\nprecedence: deny-over-allow\ndeny:\n  - {{id: nets, addresses: [{nets}]}}\nallow:\n"
+              f"  - {{id: many, hosts: [{hosts}]}}\n"
+              "  - {id: ports, hosts: [first.wide.test], ports: [443, 2000-2900]}\n")
+    _origin(bed)
+    a = Appliance(bed, {"much": policy}, SECRETS)
+    a.start_box("one", ["sh", "-c", "curl -sS -o /dev/null https://first.wide.test/before; "
+                        "curl -sS http://exeat.internal/policy | tail -c 200; echo; echo done; sleep 600"], "much")
+    b.wait_until("the box's requests", lambda: "done" in a.box_said("one"))
+    with open(f"{a.dir}/policies/much.yaml", "w", encoding="utf-8") as f:
+        f.write(policy.replace("2900", "2800"))
+    done = a.command("policy", "reload")
+    b.check(done.returncode == 0, "the policy is read again", done.stdout, done.stderr, _said(a))
+    a.stop_box("one", "--kill")
+    a.end()
+    b.check(not a.records("worker_lost"), "nobody dies", a.err)
+    a.verify()
+
+
 # ---- a role that stays away ----
-
-def _programs(bed, name):
-    """A folder with all of Exeat's programs, whose files can be put in another's place."""
-    folder = bed.path(name)
-    os.mkdir(folder)
-    here = os.path.dirname(os.path.abspath(b.EXEAT))
-    for program in os.listdir(here):
-        if re.fullmatch("exeat(-[a-z]+)?", program):
-            os.symlink(os.path.join(here, program), os.path.join(folder, program))
-    # It looks for the others beside itself, and would find those that the link leads to.
-    os.unlink(f"{folder}/exeat")
-    shutil.copy(os.path.join(here, "exeat"), f"{folder}/exeat")
-    return folder
-
-
-def _replace_program(folder, role, script):
-    path = f"{folder}/exeat-{role}"
-    real = os.path.realpath(path)
-    with open(path + ".new", "w", encoding="utf-8") as f:
-        f.write(f"#!/bin/sh\n{script.format(real=real, folder=folder)}\n")
-    os.chmod(path + ".new", 0o755)
-    os.rename(path + ".new", path)
-
 
 SLOW = r"""
 import http.client, ssl, sys
-c = http.client.HTTPSConnection("api.test", timeout=60, context=ssl.create_default_context())
+c = http.client.HTTPSConnection("slow.test", timeout=60, context=ssl.create_default_context())
 c.request("GET", "/slow")
 r = c.getresponse()
 for line in r:
@@ -302,29 +366,43 @@ class _Slow:
 
 def while_the_broker_is_away_streams_go_on_and_new_grants_wait(bed):
     _origin(bed)
-    slow, folder = _Slow(), _programs(bed, "away")
+    slow, folder = _Slow(), programs(bed, "away")
     # On an address of its own: the bed's origin answers at once.
-    server = b.Origin(bed, slow, address="203.0.113.11", cert=bed.cert("api.test", "*.wide.test"))
-    bed.dns.zone["api.test"] = ["203.0.113.11"]
+    server = b.Origin(bed, slow, address="203.0.113.11", cert=bed.cert("slow.test"))
+    bed.dns.zone["slow.test"] = ["203.0.113.11"]
     a = Appliance(bed, {"api": POLICY}, SECRETS, exeat=f"{folder}/exeat")
+    os.mkdir(f"{a.dir}/work")
     a.start_box("slow", ["python3", "-c", SLOW], "api")
     b.wait_until("the slow request", lambda: server.connections)
     slow.line(a)
-    bed.dns.zone["api.test"] = ["203.0.113.10"]
-    _replace_program(folder, "broker", "while ! [ -e {folder}/go ]; do sleep 0.05; done\nexec {real}")
-    before = a.ready("broker")
-    os.kill(before[0], signal.SIGKILL)
+    a.start_box("asks", ["python3", "-c", BY_ADDRESS, "api.test"], "api", ["--workspace", f"{a.dir}/work"])
+    a.start_load("other", "api", "first.wide.test")
+    a.goes_on("other")
+    b.wait_until("its address", lambda: "address" in a.box_said("asks"))
+    replace_program(folder, "broker", "while ! [ -e {folder}/go ]; do sleep 0.05; done\nexec {real}")
+    os.kill(a.ready("broker")[0], signal.SIGKILL)
     b.wait_until("the broker to be away", lambda: not a.ready("broker"))
+    os.close(os.open(f"{a.dir}/work/0", os.O_CREAT | os.O_WRONLY))
+    before = a.worker("other")
+    os.kill(before, signal.SIGKILL)
+    b.wait_until("its successor", lambda: a.worker("other") not in (None, before))
     for _ in range(5):
         slow.line(a)
-    b.check(not a.ready("broker"), "the broker was away all the time")
+    b.check(not a.ready("broker"), "the broker was away all the time", a.said())
+    b.check("/address/0" not in [r.target for r in bed.origin.requests] and "\n0 " not in a.box_said("asks"),
+            "a request that needs a grant has waited", a.box_said("asks"))
     os.close(os.open(f"{folder}/go", os.O_CREAT | os.O_WRONLY))
-    b.wait_until("a broker", lambda: a.ready("broker"))
+    b.wait_until("its answer", lambda: "\n0 200 True\n" in a.box_said("asks"))
+    fields = [r.get("authorization") for r in bed.origin.requests if r.target == "/address/0"]
+    b.check(fields == [f"Bearer {TOKEN}"], "with its credential", fields)
+    a.goes_on("other", 2)
     slow.line(a)
     slow.end()
     b.wait_until("the slow answer's end", lambda: "over" in a.box_said("slow"))
     a.end()
     a.verify()
+    lost = sorted((r["role"], r["signal"]) for r in a.records("worker_lost"))
+    b.check(lost == [("broker", 9), ("worker", 9)], "these deaths and no other", lost, a.err)
     server.close()
 
 

@@ -119,6 +119,36 @@ static void a_stack_has_a_limit(void **state)
 		close(fds[i]);
 }
 
+static void images_that_are_mapped_already_are_held_once_more(void **state)
+{
+	int fds[] = { make_image(rules, 1), make_image(rules, 1) };
+	int again = dup(fds[0]), swapped[] = { fds[1], fds[0] };
+	struct policy *one, *two, *other, *stack, *turned;
+
+	(void)state;
+	assert_int_equal(policy_map(&fds[0], 1, &one), OK);
+	assert_int_equal(policy_map(&again, 1, &two), OK);
+	assert_ptr_equal(one, two);
+	assert_int_equal(policy_map(&fds[1], 1, &other), OK);
+	assert_int_equal(policy_map(fds, 2, &stack), OK);
+	assert_int_equal(policy_map(swapped, 2, &turned), OK);
+	assert_ptr_not_equal(one, other);
+	assert_ptr_not_equal(one, stack);
+	assert_ptr_not_equal(stack, turned);
+	policy_free(one);
+	assert_int_equal(policy_images(two), 1);
+	policy_free(two);
+	policy_free(stack);
+	policy_free(turned);
+	policy_free(other);
+	/* None is left that a new one could be taken for. */
+	assert_int_equal(policy_map(&fds[0], 1, &one), OK);
+	policy_free(one);
+	close(again);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void one_bad_image_refuses_the_stack(void **state)
 {
 	int fds[] = { make_image(rules, 1), new_memfd() };
@@ -331,6 +361,7 @@ int main(void)
 		cmocka_unit_test(every_length_but_the_right_one_is_refused),
 		cmocka_unit_test(an_image_over_the_limit_is_not_even_mapped),
 		cmocka_unit_test(a_stack_has_a_limit),
+		cmocka_unit_test(images_that_are_mapped_already_are_held_once_more),
 		cmocka_unit_test(one_bad_image_refuses_the_stack),
 		cmocka_unit_test(header_and_sections_are_checked),
 		cmocka_unit_test(rules_are_checked),

@@ -50,6 +50,19 @@ static void a_debt_is_made_up_for(void **state)
 	assert_true(allowance_has(&a, 2501));
 }
 
+static void what_is_given_back_is_there_again(void **state)
+{
+	struct allowance a;
+
+	(void)state;
+	allowance_init(&a, 1000, 0);
+	allowance_take(&a, 5000);
+	allowance_give_back(&a, 4900);
+	assert_true(allowance_has(&a, 0));
+	allowance_take(&a, 900);
+	assert_false(allowance_has(&a, 0));
+}
+
 static void without_a_limit_there_is_always_something(void **state)
 {
 	struct allowance a;
@@ -91,6 +104,7 @@ int main(void)
 		cmocka_unit_test(a_second_is_there_at_once_and_no_more),
 		cmocka_unit_test(it_fills_as_time_goes_by),
 		cmocka_unit_test(a_debt_is_made_up_for),
+		cmocka_unit_test(what_is_given_back_is_there_again),
 		cmocka_unit_test(without_a_limit_there_is_always_something),
 		cmocka_unit_test(a_clock_that_stands_or_goes_back_gives_nothing),
 		cmocka_unit_test(the_largest_rate_does_not_overflow),

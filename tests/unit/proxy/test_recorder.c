@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -311,6 +312,60 @@ static void a_successor_looks_through_a_long_file_for_what_may_be_written(void *
 }
 
 /* Waits, by the ring's own means, until the recorder takes records again or does not. */
+static void dns_of(struct fixture *f, const char *name, const char *policy)
+{
+	struct record r;
+
+	record_begin(&r, RECORD_dns);
+	record_str(&r, REC_name, str_of(name));
+	record_str(&r, REC_policy, str_of(policy));
+	assert_int_equal(record_commit(&r, f->worker), OK);
+}
+
+/* Stopped, with a ring that has woken it: it does not linger, but waits for that. */
+static void stop_woken(struct fixture *f)
+{
+	struct pollfd woken = { .fd = f->ring.wake, .events = POLLIN };
+	int status;
+
+	for (;;) {
+		kill(f->pid, SIGSTOP);
+		assert_int_equal(waitpid(f->pid, &status, WUNTRACED), f->pid);
+		dns_of(f, "first.test", "digest");
+		if (poll(&woken, 1, 0) == 1)
+			return;
+		kill(f->pid, SIGCONT);
+		poll(NULL, 0, 20);
+	}
+}
+
+static void a_policy_that_was_announced_is_heard_before_records_of_it_are_written(void **state)
+{
+	const struct msg_ring_policy now = { .number = 5, .policy = STR("digest2") };
+	char text[65536] = "";
+	struct fixture *f = *state;
+	FILE *file;
+
+	if (!find_programs(f))
+		skip();
+	assert_int_equal(log_path_open(f->path, &f->log), OK);
+	start(f);
+	give_ring(f);
+	drain(f);
+	wait_until(f, &f->drained, 1);
+	stop_woken(f);
+	assert_int_equal(channel_send(f->c, MSG_RING_POLICY, &now, NULL, 0), OK);
+	dns_of(f, "second.test", "digest2");
+	kill(f->pid, SIGCONT);
+	drain(f);
+	wait_until(f, &f->drained, 2);
+	file = fopen(f->path, "r");
+	assert_true(file && fread(text, 1, sizeof(text) - 1, file) > 0);
+	fclose(file);
+	assert_non_null(strstr(text, "\"policy\":\"digest\",\"name\":\"first.test\""));
+	assert_non_null(strstr(text, "\"policy\":\"digest2\",\"name\":\"second.test\""));
+}
+
 static void wait_refusing(struct fixture *f, bool refuses)
 {
 	unsigned states = f->states;
@@ -581,6 +636,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(what_is_drained_is_in_the_file),
 		CASE(a_successor_looks_through_a_long_file_for_what_may_be_written),
+		CASE(a_policy_that_was_announced_is_heard_before_records_of_it_are_written),
 		CASE(what_is_in_the_rings_is_written_when_the_supervisor_goes),
 		CASE(a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_room),
 		CASE(a_lock_that_is_never_given_back_refuses),

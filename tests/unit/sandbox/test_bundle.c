@@ -1,7 +1,16 @@
+#include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -178,6 +187,57 @@ static void seccomp_profile_refuses_each_way_to_a_namespace(void **state)
 	json_decref(j);
 }
 
+/* 0: as the profile says. Else which of them was not. */
+static int try_profile(void)
+{
+	if (seccomp_profile_load() != OK)
+		return 1;
+	errno = 0;
+	if (unshare(CLONE_NEWUSER) != -1 || errno != EPERM)
+		return 2;
+	if (syscall(SYS_clone3, NULL, 0) != -1 || errno != ENOSYS)
+		return 3;
+	if (socket(AF_VSOCK, SOCK_STREAM, 0) != -1 || errno != EAFNOSUPPORT)
+		return 4;
+	if (ioctl(0, TIOCSTI, "x") != -1 || errno != EPERM)
+		return 5;
+	if (fchmod(0, 04755) != -1 || errno != EPERM)
+		return 6;
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+		return 7;
+	return close(socket(AF_UNIX, SOCK_STREAM, 0)) == 0 ? 0 : 8;
+}
+
+static void seccomp_profile_is_the_same_as_a_filter(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(try_profile());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void environment_is_the_configurations_own(void **state)
+{
+	struct box_spec spec = plain();
+	json_t *j = config_of(&spec), *alone;
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, BUNDLE_MAX);
+	bundle_write_environment(&spec, &out);
+	alone = json_loadb(out.p, out.n, JSON_REJECT_DUPLICATES, NULL);
+	assert_true(json_equal(json_object_get(alone, "env"), at(j, "process", "env")));
+	json_decref(alone);
+	json_decref(j);
+	buf_free(&out);
+}
+
 static void limits_are_those_that_the_machine_can_hold(void **state)
 {
 	struct box_spec spec = plain();
@@ -202,6 +262,8 @@ int main(void)
 		cmocka_unit_test(given_variable_replaces_the_usual_one),
 		cmocka_unit_test(workspace_is_in_memory_unless_one_is_given),
 		cmocka_unit_test(seccomp_profile_refuses_each_way_to_a_namespace),
+		cmocka_unit_test(seccomp_profile_is_the_same_as_a_filter),
+		cmocka_unit_test(environment_is_the_configurations_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,25 @@ static void processes_of_a_cgroup_are_killed_and_it_is_removed(void **state)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+static void who_joins_a_cgroup_is_in_it(void **state)
+{
+	char name[64], path[256];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	snprintf(name, sizeof(name), "exeat-test-%d", (int)getpid());
+	make_cgroup(name, path);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(cgroup_join(name) == OK ? rmdir(path) < 0 : 2);	/* not empty */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(cgroup_remove(name), OK);
+	assert_int_equal(cgroup_join(name), ERR_NOTFOUND);
+}
+
 static void cgroup_that_is_not_there_is_removed_already(void **state)
 {
 	(void)state;
@@ -75,6 +94,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_of_a_cgroup_are_killed_and_it_is_removed),
+		cmocka_unit_test(who_joins_a_cgroup_is_in_it),
 		cmocka_unit_test(cgroup_that_is_not_there_is_removed_already),
 		cmocka_unit_test(time_of_a_cgroup_that_is_not_there_is_none),
 		cmocka_unit_test(controller_that_nobody_has_is_not_there),
