@@ -70,7 +70,7 @@ static void the_folder_and_the_socket_are_made_for_root_and_the_group(void **sta
 		skip();
 	assert_true(control_listen(path, 4321, &fd));
 	assert_int_equal(stat(inner, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(st.st_mode & 07777, 0711);
 	assert_int_equal(stat(path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 07777, 0660);
@@ -92,7 +92,7 @@ static void without_a_group_it_is_its_owners_alone(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(stat(inner, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(st.st_mode & 07777, 0711);
 	close(fd);
 }
 
