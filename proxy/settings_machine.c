@@ -65,10 +65,13 @@ static void tell(const struct place *p, const char *advice, const char *wrong)
 	diag_error(p->diags, p->value->at, advice, "%s: %s", p->path, wrong);
 }
 
-static void check_folder(const struct place *p, const char *advice)
+/* @mode: what it is to be made with. */
+static void check_folder(const struct place *p, const char *mode)
 {
+	char advice[SETTINGS_PATH_MAX + 64];
 	struct stat st;
 
+	snprintf(advice, sizeof(advice), "make it: mkdir -p -m %s %s", mode, p->path);
 	if (stat(p->path, &st) < 0)
 		tell(p, errno == ENOENT ? advice : NULL, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
@@ -135,7 +138,7 @@ static void check_log(struct place *p)
 		return;
 	}
 	to_folder(p);
-	check_folder(p, "make the log's folder: mkdir -p -m 700");
+	check_folder(p, "700");
 }
 
 static void check_socket(struct place *p)
@@ -147,7 +150,7 @@ static void check_socket(struct place *p)
 	to_folder(p);
 	if (stat(p->path, &st) < 0 && errno == ENOENT)
 		to_folder(p);	/* one folder is made at start */
-	check_folder(p, "make the socket's folder, or leave the key out");
+	check_folder(p, "755");
 }
 
 static void check_paths(const struct yaml_node *root, struct diags *diags)
@@ -168,7 +171,7 @@ static void check_paths(const struct yaml_node *root, struct diags *diags)
 	if (at_path(&p, value_in(root, "control", "socket", YAML_TEXT), diags))
 		check_socket(&p);
 	if (at_path(&p, value_in(root, "policies", "directory", YAML_TEXT), diags))
-		check_folder(&p, "make the folder: mkdir -p -m 755");
+		check_folder(&p, "755");
 }
 
 /* ---- groups and routes ---- */
