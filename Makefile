@@ -56,7 +56,8 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \
                       proxy/fields.c proxy/http1.c proxy/http1_write.c proxy/control.c \
                       proxy/control_request.c proxy/control_route.c proxy/control_fields.c \
-                      proxy/control_listen.c proxy/control_api.c proxy/control_client.c \
+                      proxy/control_records.c proxy/allowance.c proxy/control_listen.c \
+                      proxy/control_api.c proxy/control_client.c \
                       proxy/serve_api.c proxy/serve_view.c proxy/serve.c proxy/cmd_serve.c \
                       proxy/machine.c proxy/aftermath.c proxy/show.c proxy/verbs.c proxy/cmd_status.c \
                       proxy/cmd_sandbox.c proxy/cmd_request.c proxy/cmd_reload.c proxy/box_exec.c \
@@ -65,7 +66,7 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
                       proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
-                      proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/exchange.c \
+                      proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/kept_grant.c proxy/exchange.c \
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
                       proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
@@ -146,7 +147,8 @@ install: ## build for release and install under DESTDIR/PREFIX
 	$(Q)set -e; for f in policy.yaml exeat.yaml; do \
 	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
 	$(Q)set -e; for p in $(MAN); do \
-	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
+	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; \
+	  sed -i 's|/usr/local/|$(PREFIX)/|' $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
 	$(Q)install -d $(DESTDIR)$(UNITS)
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|' conf/systemd/exeat.service.in > $(DESTDIR)$(UNITS)/exeat.service
 man: $(O)/exeat ## write those manual pages anew that are made of what the programs know

@@ -38,7 +38,8 @@
 #define FILE_TEXT                                                                                  \
 	"  FILE                 the log, with the files of it that were put aside; if not given,\n" \
 	"                       $XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl.\n" \
-	"                       Of several, just these are read\n"                                 \
+	"                       Of several, just these are read. The appliance's log is\n"        \
+	"                       /var/log/exeat/audit.jsonl, unless its settings say otherwise\n"   \
 	"\n"                                                                                       \
 	"The exit status is 0, also where nothing matches; 1 if a file cannot be read, 64 for a wrong\n" \
 	"command line.\n"
@@ -152,7 +153,9 @@ static int take_option(struct reading *r, const char *name, int c)
 		*text = str_of(optarg);
 		if (text->n == 0)
 			return usage_wrong(name, "an option's value is empty: leave it out to ask for all");
-		return c == 'v' ? check_verdict(name, *text) : c == 'k' ? check_kinds(name, *text) : 0;
+		if (c == 'v')
+			return check_verdict(name, *text);
+		return c == 'k' ? check_kinds(name, *text) : 0;
 	}
 	if (c == 'S' || c == 'U')
 		return log_query_time(str_of(optarg), clock_wall_us(),

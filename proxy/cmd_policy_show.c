@@ -33,7 +33,8 @@ static const char *why(enum err e)
 	case ERR_SYSTEM:   return strerror(errno);
 	case ERR_NOTFOUND: return "no such policy is kept beside the log ";
 	case ERR_FULL:	   return "several begin like that: give more digits";
-	case OK: case ERR_SYNTAX: case ERR_NOMEM: case ERR_AGAIN: case ERR_LIMIT: case ERR_PROTOCOL: case ERR_CLOSED:
+	case OK: case ERR_SYNTAX:
+	case ERR_NOMEM: case ERR_AGAIN: case ERR_LIMIT: case ERR_PROTOCOL: case ERR_CLOSED:
 	case ERR_TRUNCATED: case ERR_DENIED: case ERR_CRYPTO: case ERR_BUG:
 		break;
 	}

@@ -20,8 +20,8 @@ static void put_answers(struct record *r, struct str packed)
 	buf_free(&text);
 }
 
-/* Whatever type was asked for, the addresses are what the name is vetted by; the box is given none of
- * them, and of a type but A it is told that there is nothing. */
+/* The addresses are what the name was vetted by, whatever was asked for. To a question for anything
+ * but A the box is told that there is nothing, and so says the record. */
 static void put_upstream(struct record *r, const struct dns_event *e, const struct msg_resolved *m)
 {
 	record_str(r, REC_upstream, m->server);

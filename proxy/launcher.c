@@ -1,6 +1,7 @@
 /* Theory of operation
  *
- * Orders are carried out one after the other, each with one answer that repeats its number. Roles
+ * Orders are carried out one after the other, each with one answer that repeats its number. Only a box
+ * whose folders are on a file system that may hang waits, until a child has seen that they answer. Roles
  * are started as the supervisor's children, not the launcher's: they die with it and it waits for
  * them. So is a second launcher, which takes over when the first has died. Keepers are the
  * launcher's own children: all that the supervisor needs of one is its channel.
@@ -40,12 +41,14 @@
 #define BOX_TEXTS_MAX (4u << 20)	/* arguments and environment together */
 #define KEPT_MAX 8
 #define BOXED_TEXT_MAX 1024u	/* of msg_boxed.text */
+#define FOLDERS_PATIENCE_S 10
 
 struct launcher {
 	const struct launcher_job *job;
 	struct event_base *base;
 	struct channel *channel;
 	int children;
+	struct order *orders;	/* boxes whose folders have not answered yet */
 };
 
 static void answer(struct launcher *l, uint16_t type, const void *msg, const int *fds, size_t n)
@@ -237,7 +240,8 @@ static bool open_output(const struct box_words *w, const char *log, int stdio[3]
 	stdio[1] = stdio[2] = -1;
 	if (!run_output_ok(w->output, log, why))
 		return false;
-	stdio[1] = stdio[2] = fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
+	stdio[1] = stdio[2] = fd;
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
 	if (fd < 0)
@@ -263,12 +267,26 @@ static bool make(const struct launcher *l, const struct box_spec *spec, int *cha
 	return true;
 }
 
-static void start_box(struct launcher *l, const struct msg_box *m, const int *fds,
-		      const struct texts *t, struct msg_boxed *done)
+/* A box that waits until its folders have answered. */
+struct order {
+	struct order *next;
+	struct launcher *l;
+	struct msg_box m;		/* of its texts only the certificate is used */
+	struct box_words words;
+	struct buf ca_pem;
+	int fds[FD_BOX_N];
+	pid_t asker;
+	struct event *patience;
+};
+
+static void start_box(struct launcher *l, struct order *o, const struct texts *t,
+		      struct msg_boxed *done)
 {
-	struct box_words *w = calloc(1, sizeof(*w));
+	const struct msg_box *m = &o->m;
+	struct box_words *w = &o->words;
+	const int *fds = o->fds;
 	struct box_spec spec = { .command = t->arguments, .netns = fds[FD_BOX_NETNS],
-				 .nameserver = m->nameserver, .ca_pem = m->ca_pem,
+				 .nameserver = m->nameserver, .ca_pem = buf_str(&o->ca_pem),
 				 .environment = (const char *const *)t->environment,
 				 .stdio = { fds[FD_BOX_IN], fds[FD_BOX_OUT], fds[FD_BOX_ERR] },
 				 .terminal = m->terminal, .memory = m->memory,
@@ -276,39 +294,153 @@ static void start_box(struct launcher *l, const struct msg_box *m, const int *fd
 	int channel = -1;
 	struct buf text;
 
-	if (!w)
-		return;
-	put_words(w, l, m);
 	spec.id = w->name;
-	spec.rootfs = m->rootfs.n ? w->rootfs : NULL;
-	spec.workspace = m->workspace.n ? w->workspace : NULL;
+	spec.rootfs = w->rootfs[0] ? w->rootfs : NULL;
+	spec.workspace = w->workspace[0] ? w->workspace : NULL;
 	spec.kept = w->kept;
 	spec.init = w->init;
 	buf_init(&text, 4 * PATH_MAX);
-	done->ok = (!m->output.n || open_output(w, l->job->log_path, spec.stdio, &text)) &&
+	done->ok = (!w->output[0] || open_output(w, l->job->log_path, spec.stdio, &text)) &&
 		   make(l, &spec, &channel, &text);
 	done->text = str_n(buf_str(&text).p, text.n < BOXED_TEXT_MAX ? text.n : BOXED_TEXT_MAX);
 	answer(l, MSG_BOXED, done, &channel, done->ok);
 	if (channel >= 0)
 		close(channel);
-	if (m->output.n && spec.stdio[1] >= 0)
+	if (w->output[0] && spec.stdio[1] >= 0)
 		close(spec.stdio[1]);
 	buf_free(&text);
-	free(w);
+}
+
+static void refuse_box(struct launcher *l, uint32_t id, const char *why)
+{
+	const struct msg_boxed done = { .id = id, .text = str_of(why) };
+
+	answer(l, MSG_BOXED, &done, NULL, 0);
+}
+
+static void carry_out(struct order *o)
+{
+	struct msg_boxed done = { .id = o->m.id };
+	struct texts t = { 0 };
+
+	if (map_texts(&t, o->fds[FD_BOX_TEXTS], &o->m))
+		start_box(o->l, o, &t, &done);
+	else
+		refuse_box(o->l, o->m.id, "a box needs a command");
+	free_texts(&t);
+}
+
+static void order_free(struct order *o)
+{
+	if (o->patience)
+		event_free(o->patience);
+	channel_close_fds(o->fds, FD_BOX_N);
+	buf_free(&o->ca_pem);
+	free(o);
+}
+
+static struct order *order_new(struct launcher *l, const struct msg_box *m, const int *fds)
+{
+	struct order *o = calloc(1, sizeof(*o));
+	bool ok = o != NULL;
+
+	if (!o)
+		return NULL;
+	o->l = l;
+	o->m = *m;
+	put_words(&o->words, l, m);
+	buf_init(&o->ca_pem, MSG_PEM_MAX);
+	buf_put_str(&o->ca_pem, m->ca_pem);
+	for (size_t i = 0; i < FD_BOX_N; i++) {
+		o->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+		ok = ok && o->fds[i] >= 0;
+	}
+	if (ok && !o->ca_pem.failed)
+		return o;
+	order_free(o);
+	return NULL;
+}
+
+/* ---- do its folders answer? ---- */
+
+static _Noreturn void ask_folders(const struct box_words *w)
+{
+	const char *const paths[] = { w->rootfs, w->workspace, w->output };
+	char real[PATH_MAX];
+	struct stat st;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)syscall(SYS_close_range, 0, ~0U, 0);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+		if (paths[i][0] && lstat(paths[i], &st) == 0)
+			(void)!realpath(paths[i], real);
+	_exit(0);
+}
+
+static void take_out(struct order *o)
+{
+	struct order **at = &o->l->orders;
+
+	while (*at != o)
+		at = &(*at)->next;
+	*at = o->next;
+}
+
+static void on_no_patience(evutil_socket_t fd, short what, void *arg)
+{
+	struct order *o = arg;
+
+	(void)fd;
+	(void)what;
+	take_out(o);
+	(void)kill(o->asker, SIGKILL);
+	refuse_box(o->l, o->m.id, "the file system of its root, workspace or output does not answer");
+	order_free(o);
+}
+
+/* What hangs there hangs a process of its own. */
+static bool wait_for_folders(struct order *o)
+{
+	const struct timeval patience = { FOLDERS_PATIENCE_S, 0 };
+
+	o->patience = evtimer_new(o->l->base, on_no_patience, o);
+	if (!o->patience || event_add(o->patience, &patience) < 0)
+		return false;
+	o->asker = fork();
+	if (o->asker == 0)
+		ask_folders(&o->words);
+	if (o->asker < 0)
+		return false;
+	o->next = o->l->orders;
+	o->l->orders = o;
+	return true;
+}
+
+static void folders_answered(struct launcher *l, pid_t asker)
+{
+	struct order *o = l->orders;
+
+	while (o && o->asker != asker)
+		o = o->next;
+	if (!o)
+		return;
+	take_out(o);
+	carry_out(o);
+	order_free(o);
 }
 
 static void make_box(struct launcher *l, const struct msg_box *m, const int *fds)
 {
-	struct msg_boxed done = { .id = m->id, .text = STR("out of memory") };
-	struct texts t = { 0 };
+	struct order *o = order_new(l, m, fds);
 
-	if (map_texts(&t, fds[FD_BOX_TEXTS], m)) {
-		start_box(l, m, fds, &t, &done);
-	} else {
-		done.text = STR("a box needs a command");
-		answer(l, MSG_BOXED, &done, NULL, 0);
+	if (!o) {
+		refuse_box(l, m->id, "out of memory or descriptors");
+		return;
 	}
-	free_texts(&t);
+	if ((m->rootfs.n || m->workspace.n || m->output.n) && wait_for_folders(o))
+		return;
+	carry_out(o);
+	order_free(o);
 }
 
 /* ---- the log ---- */
@@ -376,12 +508,12 @@ static void on_closed(void *arg, const char *why)
 static void on_children(evutil_socket_t fd, short what, void *arg)
 {
 	struct signalfd_siginfo info;
+	pid_t pid;
 
 	(void)what;
-	(void)arg;
 	(void)!read(fd, &info, sizeof(info));
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		folders_answered(arg, pid);
 }
 
 static bool watch_children(struct launcher *l)

@@ -423,6 +423,7 @@ void sandbox_boxed(struct part *from, const struct msg_boxed *m, int *fds, size_
 	s->maker = NULL;
 	if (!m->ok) {
 		sandbox_fail(s, "%.*s", STR_ARG(m->text));
+		sandbox_step(s);	/* likewise */
 		return;
 	}
 	snprintf(s->isolation, sizeof(s->isolation), "%.*s", STR_ARG(m->text));

@@ -39,6 +39,7 @@ static void on_end(struct appliance *a)
 	struct serve *serve = a->user;
 
 	serve_api_close(serve->api);
+	serve->api = NULL;
 }
 
 static void on_reloaded(void *arg, const struct reload_report *report)
@@ -90,6 +91,8 @@ static void on_tick(struct appliance *a)
 	struct serve *serve = a->user;
 	uint64_t now = clock_ms();
 
+	if (serve->api)
+		serve_api_tick(serve->api, false);
 	if (serve->spec->watchdog_ms == 0 || now - serve->alive_ms < serve->spec->watchdog_ms / 3)
 		return;
 	serve->alive_ms = now;
@@ -124,6 +127,8 @@ static bool serve_listening(const struct serve_spec *spec, struct str found, int
 			       .on_tick = on_tick, .user = &serve };
 	bool ok = run(&a, &serve, spec, listener);
 
+	if (serve.api)
+		serve_api_tick(serve.api, true);
 	return appliance_close(&a, ok ? "told to end" : "not started") && ok;
 }
 

@@ -19,6 +19,7 @@
 #include "proxy/access_table.h"
 #include "proxy/clock.h"
 #include "proxy/control.h"
+#include "proxy/control_records.h"
 #include "proxy/serve_view.h"
 #include "proxy/supervisor_records.h"
 
@@ -37,6 +38,7 @@ struct waiter {
 struct serve_api {
 	struct serve_api_config config;
 	struct control *control;
+	struct control_records records;
 	struct waiter *waiters;
 	struct serve_view *ended[SERVE_ENDED_MAX];	/* newest first */
 	int nothing;			/* /dev/null: a box's input, and output that is not kept */
@@ -551,17 +553,16 @@ static void serve_request_close(struct control_request *rq, const void *args, vo
 
 /* ---- the whole ---- */
 
-/* What only looked and was answered is not on record. */
 static void on_done(void *arg, const struct control_done *done)
 {
 	struct serve_api *api = arg;
 
-	if (str_eq(done->method, STR("GET")) && done->status < 400)
-		return;
-	if (put_control(api->config.a->ring, done) != OK)
-		fprintf(stderr, "exeat: a control request of user %u cannot be recorded: %.*s %.*s (%u)\n",
-			(unsigned)done->peer.uid, STR_ARG(done->method), STR_ARG(done->path),
-			done->status);
+	control_records_done(&api->records, done);
+}
+
+void serve_api_tick(struct serve_api *api, bool last)
+{
+	control_records_tell(&api->records, last);
 }
 
 static const struct control_route routes[] = {
@@ -585,6 +586,7 @@ struct serve_api *serve_api_open(const struct serve_api_config *config)
 	if (!api)
 		return NULL;
 	api->config = *config;
+	control_records_init(&api->records, config->a->ring);
 	api->started_us = clock_wall_us();
 	api->runtime = box_runtime_path();
 	api->nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

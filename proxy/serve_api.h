@@ -33,5 +33,7 @@ void serve_api_close(struct serve_api *api);
 /* The appliance's hooks have to call these. */
 void serve_api_started(struct serve_api *api, struct sandbox *s);
 void serve_api_ended(struct serve_api *api, struct sandbox *s);
+/* @last: the appliance is about to end. */
+void serve_api_tick(struct serve_api *api, bool last);
 
 #endif

@@ -105,7 +105,7 @@ static void check_secret(const struct place *p)
 		     "belongs to somebody else");
 	if (st.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH))
 		tell(p, "chmod 600", "others can read or write it");
-	/* The value itself is for the broker's eyes alone; its length is told without a look at it. */
+	/* The value is for the broker alone; its length is told without a look at it. */
 	if (st.st_size < SECRET_MIN)
 		tell(p, "a shorter value would be found everywhere in an answer",
 		     "is shorter than 8 bytes");

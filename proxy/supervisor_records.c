@@ -126,6 +126,17 @@ enum err put_control(struct ring *ring, const struct control_done *done)
 	return record_commit(&r, ring);
 }
 
+enum err put_control_suppressed(struct ring *ring, uint64_t n)
+{
+	struct record r;
+
+	record_begin(&r, RECORD_control);
+	record_str(&r, REC_verdict, STR("deny"));
+	record_str(&r, REC_reason, STR("refused requests that have no record of their own"));
+	record_u64(&r, REC_suppressed, n);
+	return record_commit(&r, ring);
+}
+
 enum err put_stop(struct ring *ring, const char *how)
 {
 	struct record r;

@@ -25,6 +25,8 @@ must_use enum err put_role_lost(const struct part *p, const char *sandbox);
 /* A control request that changed something or was refused. */
 struct control_done;
 must_use enum err put_control(struct ring *ring, const struct control_done *done);
+/* Refusals over the control socket that have no record each. */
+must_use enum err put_control_suppressed(struct ring *ring, uint64_t n);
 must_use enum err put_stop(struct ring *ring, const char *how);
 
 #endif

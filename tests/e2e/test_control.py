@@ -204,7 +204,7 @@ def a_policy_that_does_not_load_starts_nothing(bed):
 
 def a_box_that_cannot_be_made_is_told(bed):
     a = _appliance(bed)
-    for options, words in ((["--rootfs", "/nowhere"], "root"), (["--workspace", "/etc"], "the system's own folder"),
+    for options, words in ((["--rootfs", "/nowhere"], "/nowhere: No such"), (["--workspace", "/etc"], "the system's own folder"),
                            (["--output", "/nowhere/x"], "output /nowhere/x"), (["--output", "/dev/null"], "is no file")):
         done = a.command("sandbox", "start", "odd", "--policy", "web", *options, "--", "true")
         b.check(done.returncode == 1 and "it did not start" in done.stderr and words in done.stderr,

@@ -19,10 +19,15 @@ GROUP, MEMBER = "nogroup", 65534
 
 def _appliance(bed):
     if not hasattr(bed, "hostile"):
-        os.chmod(bed.dir, 0o711)
         bed.hostile = ap.Appliance(bed, {"web": POLICY})
-        os.chmod(bed.hostile.dir, 0o711)
     return bed.hostile
+
+
+def _with_group(bed):
+    os.chmod(bed.dir, 0o711)
+    a = ap.Appliance(bed, {"web": POLICY}, group=GROUP)
+    os.chmod(a.dir, 0o711)
+    return a
 
 
 def _refused(a, *words, why):
@@ -85,14 +90,73 @@ sys.stdin.read()
 
 
 def root_gets_through_where_members_hold_all_they_may(bed):
-    a = ap.Appliance(bed, {"web": POLICY}, group=GROUP)
-    os.chmod(a.dir, 0o711)
+    a = _with_group(bed)
     many = subprocess.Popen(["python3", "-c", MANY, a.socket, str(MEMBER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     b.check(many.stdout.readline() == b"503\n", "all users together have a limit")
     done = a.command("sandbox", "start", "mine", "--policy", "web", "--wait", "--", "true")
     b.check(done.returncode == 0, "root is served meanwhile", done)
     many.communicate()
     a.end()
+
+
+# Asks what is refused, time and again, as a member of the group.
+FLOOD = r"""
+import os, socket, sys
+os.setgroups([int(sys.argv[2])])
+os.setresuid(70001, 70001, 70001)
+for n in range(2000):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.sendall(b"GET /v1/%s HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n" % (b"x" * 2000))
+    assert s.recv(65536).startswith(b"HTTP/1.1 404 ")
+    s.close()
+"""
+
+
+def a_member_cannot_fill_the_log_with_what_is_refused_to_him(bed):
+    a = _with_group(bed)
+    done = subprocess.run(["python3", "-c", FLOOD, a.socket, str(MEMBER)], capture_output=True, check=False, timeout=120)
+    b.check(done.returncode == 0, "every request is answered", done.stderr)
+    own = a.command("sandbox", "stop", "nothing")
+    b.check(own.returncode == 1, "root's are told as ever", own)
+    a.end()
+    refused = a.records("control", verdict="deny")
+    counted = sum(r.get("suppressed", 0) for r in refused)
+    told = [r for r in refused if "suppressed" not in r and r["peer_uid"] != 0]
+    b.check(counted > 0 and len(told) + counted == 2000, "each is told or counted", len(told), counted)
+    b.check(any(r.get("peer_uid") == 0 and r["status"] == 404 for r in refused), "root's has its record", refused[-3:])
+
+
+def _file_system_that_never_answers(folder):
+    os.mkdir(folder)
+    fuse = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+    b.check(b.LIBC.mount(b"silent", folder.encode(), b"fuse", 0, options) == 0, "it is mounted")
+    return fuse
+
+
+def a_workspace_whose_disk_does_not_answer_holds_up_nobody_else(bed):
+    a = ap.Appliance(bed, {"web": POLICY})
+    folder = f"{a.dir}/silent"
+    fuse = _file_system_that_never_answers(folder)
+    launchers = sorted(a.ready("launcher"))
+    where = {"--workspace": f"{folder}/work", "--rootfs": f"{folder}/root", "--output": f"{folder}/out"}
+    waiting = [subprocess.Popen([b.EXEAT, "sandbox", "start", f"silent{n}", "--socket", a.socket, "--policy", "web", option,
+                                 path, "--", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+               for n, (option, path) in enumerate([*where.items()] * 2)]
+    b.wait_until("all to be on their way", lambda: a.get("status")["sandboxes"]["starting"] == len(waiting))
+    done = a.command("sandbox", "start", "near", "--wait", "--policy", "web", "--", "true")
+    b.check(done.returncode == 0, "another box starts meanwhile", done, a.said())
+    b.check(all(p.poll() is None for p in waiting), "while they wait")
+    stopped = a.command("sandbox", "stop", "silent0")
+    b.check(stopped.returncode == 0, "one that waits is stopped", stopped)
+    for p in waiting:
+        err = p.communicate(timeout=60)[1]
+        b.check(p.returncode == 1 and ("does not answer" in err or p is waiting[0]), "each is told why it did not start", err)
+    b.check(sorted(a.ready("launcher")) == launchers, "no launcher was lost", a.said())
+    os.close(fuse)
+    a.end()
+    b.check(a.left_behind() == [], "nothing is left", a.left_behind())
 
 
 if __name__ == "__main__":
