@@ -1,11 +1,11 @@
 /* Theory of operation
  *
  * The socket appears under its name with its mode and is not listening: whoever connects now is
- * refused. Then it gets its group, and only then listens. (No chmod(): where others may write to its
- * folder, that would follow a link which took its place.) A name that is taken is tried:
- * if somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
- * it was left behind. The folder's lock keeps two that start at once from taking each other for
- * left behind.
+ * refused. Then it gets its group, and only then listens. (No chmod(): where others may write to
+ * its folder, that would follow a link which took its place.) A name that is taken is tried: if
+ * somebody answers, that is an appliance, and this one must not serve beside it; if nobody does, it
+ * was left behind. The folder's lock keeps two that start at once from taking each other for left
+ * behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,8 +55,8 @@ static bool lock(int folder)
 	return true;
 }
 
-/* Makes it where it is missing, and locks it. -1 after a message. Others pass through it, and cannot
- * open it. */
+/* Makes it where it is missing, and locks it. -1 after a message. Others pass through it, and
+ * cannot open it. */
 static int lock_folder(const char *path, const char *folder)
 {
 	mode_t before = umask(022);

@@ -57,6 +57,9 @@ int verbs_run(const struct verbs *v, int argc, char **argv);
 /* Asks, shows the answer with @show (--json: as it is), and says the exit status. */
 int verb_ask(const struct verb_call *call, const struct control_ask *ask,
 	     void (*show)(const struct json_t *answer));
+/* The same with a body that has one member, the value of an option; without a value it is empty. */
+int verb_ask_with(const struct verb_call *call, struct control_ask *ask, const char *member,
+		  const char *value, void (*show)(const struct json_t *answer));
 /* A file's path from its '/', as an appliance needs it. False: the folder that it starts from is
  * not known; said on stderr. */
 bool verb_path(const struct verb_call *call, const char *path, struct buf *out);
