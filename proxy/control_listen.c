@@ -2,10 +2,10 @@
  *
  * The socket appears under its name with its mode and is not listening: whoever connects now is
  * refused. Then it gets its group, and only then listens. (No chmod(): where others may write to
- * its folder, that would follow a link which took its place.) A name that is taken is tried: if
- * somebody answers, that is an appliance, and this one must not serve beside it; if nobody does, it
- * was left behind. The folder's lock keeps two that start at once from taking each other for left
- * behind.
+ * its folder, that would follow a link which took its place.) A name that is taken is tried:
+ * if somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
+ * it was left behind. The folder's lock keeps two that start at once from taking each other for
+ * left behind.
  */
 #include <errno.h>
 #include <fcntl.h>
