@@ -160,7 +160,7 @@ int verb_ask_with(const struct verb_call *call, struct control_ask *ask, const c
 	buf_init(&body, CONTROL_BODY_MAX);
 	json_init(&j, &body);
 	json_object(&j);
-	if (value[0])
+	if (value)
 		json_put_str(&j, member, str_of(value));
 	json_object_end(&j);
 	ask->body = buf_str(&body);
