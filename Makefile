@@ -41,7 +41,7 @@ RECORD := sandbox/ring.c proxy/record.c
 
 SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) sandbox/notify.c \
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
-                      sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
+                      sandbox/wire_sysctls.c sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
                       proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c \

@@ -54,8 +54,8 @@ static bool lock(int folder)
 	return true;
 }
 
-/* Makes it where it is missing, and locks it. -1 after a message. Others pass through it, and cannot
- * open it. */
+/* Makes it where it is missing, and locks it. -1 after a message. Others pass through it, and
+ * cannot open it. */
 static int lock_folder(const char *path, const char *folder)
 {
 	mode_t before = umask(022);

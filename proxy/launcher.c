@@ -1,10 +1,10 @@
 /* Theory of operation
  *
- * Orders are carried out one after the other, each with one answer that repeats its number. Only a box
- * whose folders are on a file system that may hang waits, until a child has seen that they answer. Roles
- * are started as the supervisor's children, not the launcher's: they die with it and it waits for
- * them. So is a second launcher, which takes over when the first has died. Keepers are the
- * launcher's own children: all that the supervisor needs of one is its channel.
+ * Orders are carried out one after the other, each with one answer that repeats its number. Only
+ * a box whose folders are on a file system that may hang waits, until a child has seen that they
+ * answer. Roles are started as the supervisor's children, not the launcher's: they die with it
+ * and it waits for them. So is a second launcher, which takes over when the first has died.
+ * Keepers are the launcher's own children: all that the supervisor needs of one is its channel.
  *
  * What may be asked for is little: a role by its number, a wire by its index, a box by its
  * description. The supervisor cannot name a program.
@@ -222,8 +222,8 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 	}
 }
 
-/* What its command writes goes there. False: @why. A box that may write to a folder on the way could
- * leave a link there, and have root write where it leads to: no link is followed. */
+/* What its command writes goes there. False: @why. A box that may write to a folder on the way
+ * could leave a link there, and have root write where it leads to: no link is followed. */
 static bool open_output(const struct box_words *w, int stdio[3], struct buf *why)
 {
 	struct open_how how = { .flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
@@ -387,7 +387,8 @@ static void on_no_patience(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	take_out(o);
 	(void)kill(o->asker, SIGKILL);
-	refuse_box(o->l, o->m.id, "the file system of its root, workspace or output does not answer");
+	refuse_box(o->l, o->m.id,
+		   "the file system of its root, workspace or output does not answer");
 	order_free(o);
 }
 

@@ -184,7 +184,8 @@ static bool open_base(struct base *b)
 	(void)mkdir(KEEPER_FOLDER, 0711);
 	b->folder = open(KEEPER_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (b->folder >= 0)
-		b->lock = openat(b->folder, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		b->lock = openat(b->folder, LOCK_NAME,
+				 O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (b->lock >= 0 && flock(b->lock, LOCK_EX) == 0)
 		return true;
 	(void)say(ERR_SYSTEM, KEEPER_FOLDER ": %s", strerror(errno));

@@ -13,8 +13,8 @@
  * that admitting an address moves nobody.
  *
  * Neither end asks for the other's hardware address: both are fixed, and told. All namespaces of a
- * machine share one table of what has been asked for, which one of them can fill; what is told takes
- * no place in it.
+ * machine share one table of what was asked for, which one of them can fill; what is told takes no
+ * place in it.
  *
  * The gateway's end of a veth is up before the box's: otherwise the box's first SYN may be lost,
  * and is sent again a second later only.
@@ -44,6 +44,7 @@
 #include "conf/sort.h"
 #include "sandbox/netlink.h"
 #include "sandbox/rules.h"
+#include "sandbox/wire_sysctls.h"
 
 #define BOX_IFNAME "eth0"
 #define LOOPBACK 1
@@ -106,57 +107,6 @@ static enum err make_netns(const struct wire_gateway *g, int *fd, struct wire_er
 		return OK;
 	e = failed(why, "network namespace");
 	go_home(g);
-	return e;
-}
-
-/* ---- sysctls, of the namespace that the thread is in ---- */
-
-struct sysctl {
-	const char *path, *value;
-	bool may_lack;		/* where the kernel was built without it */
-};
-
-static const struct sysctl gateway_sysctls[] = {
-	{ "/proc/sys/net/ipv4/ip_forward", "0", false },
-	{ "/proc/sys/net/ipv4/icmp_ratelimit", "0", false },
-	{ "/proc/sys/net/ipv4/icmp_msgs_per_sec", "100000", true },
-	{ "/proc/sys/net/ipv4/icmp_msgs_burst", "10000", true },
-	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1", true },
-	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1", true },
-	{ NULL, NULL, false },
-};
-
-/* A box has no capability: what a program there listens on must not need one. A socket that a
- * program there has closed is soon gone, so that asking after it tells (see keep_alive()). */
-static const struct sysctl box_sysctls[] = {
-	{ "/proc/sys/net/ipv4/tcp_fin_timeout", "2", false },
-	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1", true },
-	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1", true },
-	{ "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", true },
-	{ "/proc/sys/net/ipv4/ping_group_range", "0 2147483647", true },
-	{ NULL, NULL, false },
-};
-
-static enum err set_sysctl(const struct sysctl *s, struct wire_error *why)
-{
-	int fd = open(s->path, O_WRONLY | O_CLOEXEC);
-	ssize_t want = (ssize_t)strlen(s->value), done;
-
-	if (fd < 0)
-		return errno == ENOENT && s->may_lack ? OK : failed(why, s->path);
-	done = write(fd, s->value, (size_t)want);
-	close(fd);
-	if (done == want || (errno == EACCES && s->may_lack))
-		return OK;
-	return failed(why, s->path);
-}
-
-static enum err set_sysctls(const struct sysctl *s, struct wire_error *why)
-{
-	enum err e = OK;
-
-	for (; s->path && e == OK; s++)
-		e = set_sysctl(s, why);
 	return e;
 }
 
@@ -257,7 +207,7 @@ static void add_veth(struct netlink *n, const char *name, int peer_netns, const 
 
 static enum err furnish_gateway(struct wire_gateway *g, struct wire_error *why)
 {
-	enum err e = set_sysctls(gateway_sysctls, why);
+	enum err e = wire_sysctls_gateway(why);
 
 	if (e == OK && netlink_open(NETLINK_ROUTE, &g->route) != OK)
 		e = failed(why, "rtnetlink socket");
@@ -374,7 +324,7 @@ static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_bo
 	if (given >= 0)
 		e = only_loopback(why);
 	if (e == OK)
-		e = set_sysctls(box_sysctls, why);
+		e = wire_sysctls_box(why);
 	if (e == OK && netlink_open(NETLINK_ROUTE, route) != OK)
 		e = failed(why, "box: rtnetlink socket");
 	go_home(g);
