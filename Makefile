@@ -41,7 +41,8 @@ RECORD := sandbox/ring.c proxy/record.c
 
 SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTERN) sandbox/notify.c \
                       sandbox/confine.c sandbox/confine_rules.c sandbox/spawn.c sandbox/wire.c \
-                      sandbox/wire_sysctls.c sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
+                      sandbox/wire_sockets.c sandbox/wire_admit.c \
+                      sandbox/netlink.c sandbox/rules.c sandbox/lease.c sandbox/box.c sandbox/bundle.c \
                       sandbox/host_root.c sandbox/keeper.c proxy/log_path.c proxy/log_read.c \
                       proxy/log_verify.c proxy/log_tail.c proxy/cmd_policy.c proxy/cmd_log.c \
                       proxy/log_line.c proxy/log_files.c proxy/log_write.c proxy/log_rotate.c \
@@ -65,7 +66,7 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
                       proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
-                      proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/exchange.c \
+                      proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/kept_grant.c proxy/exchange.c \
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
                       proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
@@ -146,7 +147,8 @@ install: ## build for release and install under DESTDIR/PREFIX
 	$(Q)set -e; for f in policy.yaml exeat.yaml; do \
 	  install -D -m 0644 conf/examples/$$f $(DESTDIR)$(PREFIX)/share/doc/exeat/examples/$$f; done
 	$(Q)set -e; for p in $(MAN); do \
-	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
+	  install -D -m 0644 conf/man/$$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; \
+	  sed -i 's|/usr/local/|$(PREFIX)/|' $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$$p; done
 	$(Q)install -d $(DESTDIR)$(UNITS)
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|' conf/systemd/exeat.service.in > $(DESTDIR)$(UNITS)/exeat.service
 man: $(O)/exeat ## write those manual pages anew that are made of what the programs know

@@ -372,7 +372,7 @@ bool schema_read(const struct schema_row *rows, const char *what, const struct y
 		set_default(&w, r);
 	if (map->kind == YAML_MAP)
 		return read_rows(rows, &w, map);
-	diag_error(diags, map->at, NULL, "%s is a map of keys, not %s", what,
+	diag_error(diags, map->at, NULL, "%s: a map of keys is wanted, not %s", what,
 		   map->kind == YAML_TEXT && !map->text.n ? "nothing" : yaml_kind_name(map->kind));
 	return false;
 }

@@ -410,6 +410,8 @@ static const struct {
 	{ NULL, "mapping values are not allowed in this context", "a ':' where no key can be",
 	  "a text with a ':' in it stands in quotes; before a key, check its indentation and the line above, "
 	  "where a key ends in ':' and a space" },
+	{ "while parsing a flow node", NULL, "a value is wanted here",
+	  "a text that starts with ':' stands in quotes, such as \"::1\"" },
 	{ "while parsing a block mapping", NULL, "this does not go on with the map that it stands in",
 	  "the keys of a map start in the same column, and nothing follows a value in quotes or brackets" },
 	{ "while parsing a block collection", NULL, "this does not go on with the list that it stands in",

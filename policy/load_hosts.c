@@ -30,7 +30,7 @@ static bool judge_url(struct str text, struct wrong *w)
 	} else if (has(text, "/")) {
 		w->text = "a host is a name, without scheme or path";
 		snprintf(w->advice, ADVICE_MAX,
-			 "write the name alone; what follows it belongs into \"paths\"");
+			 "write the name alone; what follows it belongs in \"paths\"");
 	} else if (has(text, "@")) {
 		w->text = "a host has no user";
 		snprintf(w->advice, ADVICE_MAX, "write \"%.*s\"",

@@ -218,6 +218,7 @@ static void check_matchers(struct load *l, const struct yaml_node *map, const st
 static void check_literals(struct load *l, const struct yaml_node *list, const struct build_rule *b)
 {
 	uint64_t ports = 0, addresses = 0;
+	char text[ADDR_TEXT_MAX];
 
 	if (b->deny || !list)
 		return;
@@ -226,7 +227,8 @@ static void check_literals(struct load *l, const struct yaml_node *list, const s
 	for (size_t i = 0; i < b->n_addresses; i++) {
 		if (b->addresses[i].net.family != 4)
 			diag_error(l->diags, list->at, NULL,
-				   "boxes speak IPv4 only: they cannot ask for an IPv6 address");
+				   "%s: boxes speak IPv4 only: they cannot ask for an IPv6 address",
+				   addr_format(&b->addresses[i].net, text));
 		else
 			addresses += 1ull << (32 - b->addresses[i].bits);
 	}

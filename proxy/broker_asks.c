@@ -132,7 +132,8 @@ static enum err send_edit(struct sandbox *s, uint32_t id, const struct grant *g,
 			  const struct credential_edit *edit)
 {
 	struct str value = buf_str(&edit->value), patterns[CREDENTIAL_PATTERNS_MAX];
-	struct msg_granted m = { .id = id, .status = GRANT_OK, .credential = g->credential.name,
+	struct msg_granted m = { .id = id, .status = GRANT_OK, .lasts = g->lasts,
+				 .credential = g->credential.name,
 				 .fields = { &edit->field, 1 }, .values = { &value, 1 },
 				 .patterns = { patterns, edit->n_patterns } };
 

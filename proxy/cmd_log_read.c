@@ -15,6 +15,7 @@
 #include "proxy/log_query.h"
 #include "proxy/log_summary.h"
 #include "proxy/log_tail.h"
+#include "proxy/record.h"
 #include "proxy/usage.h"
 
 #define LINE_SHOWN_MAX (8u * LOG_LINE_MAX)
@@ -26,7 +27,10 @@
 	"  --rule ID            decided by this rule\n"                                            \
 	"  --verdict VERDICT    allow or deny\n"                                                   \
 	"  --credential NAME    with this credential\n"                                            \
-	"  --kind KIND[,KIND]   of these kinds: request, dns, connect, connection, dial, credential, ...\n" \
+	"  --kind KIND[,KIND]   of these kinds, with commas between them: request, dns,\n"        \
+	"                       connect, connection, dial, credential, sandbox_start, sandbox_stop,\n" \
+	"                       policy_load, policy_reject, access_request, control, worker_lost,\n" \
+	"                       start, stop, checkpoint, rotated, continued, log_fault\n"        \
 	"  --since TIME         not before then: 2026-01-31, 2026-01-31T12:00:00Z (a fraction and an\n" \
 	"                       offset like +01:00 may be there), or so long ago: 45s, 10m, 2h, 7d\n" \
 	"  --until TIME         before then\n"
@@ -34,7 +38,8 @@
 #define FILE_TEXT                                                                                  \
 	"  FILE                 the log, with the files of it that were put aside; if not given,\n" \
 	"                       $XDG_STATE_HOME/exeat/audit.jsonl, else ~/.local/state/exeat/audit.jsonl.\n" \
-	"                       Of several, just these are read\n"                                 \
+	"                       Of several, just these are read. The appliance's log is\n"        \
+	"                       /var/log/exeat/audit.jsonl, unless its settings say otherwise\n"   \
 	"\n"                                                                                       \
 	"The exit status is 0, also where nothing matches; 1 if a file cannot be read, 64 for a wrong\n" \
 	"command line.\n"
@@ -110,6 +115,35 @@ static int wrong_value(const char *name, const char *option, const char *value, 
 	return usage_wrong(name, "%s \"%s\": it takes %s", option, value, takes);
 }
 
+/* A word that no record has would find nothing, and look as if nothing had happened. */
+static int check_verdict(const char *name, struct str verdict)
+{
+	return str_eq(verdict, STR("allow")) || str_eq(verdict, STR("deny"))
+		       ? 0
+		       : wrong_value(name, "--verdict", verdict.p, "allow or deny");
+}
+
+static bool is_kind(struct str word)
+{
+	for (size_t k = 0; k < RECORD_KIND_COUNT; k++)
+		if (str_eq(word, str_of(record_kind_name((enum record_kind)k))))
+			return true;
+	return false;
+}
+
+static int check_kinds(const char *name, struct str kinds)
+{
+	while (true) {
+		size_t end = str_find(kinds, ',');
+
+		if (!is_kind(str_n(kinds.p, end)))
+			return usage_wrong(name, "--kind: no record is of kind \"%.*s\"", (int)end, kinds.p);
+		if (end == kinds.n)
+			return 0;
+		kinds = str_from(kinds, end + 1);
+	}
+}
+
 /* 0, or the exit status of a command line that is wrong. */
 static int take_option(struct reading *r, const char *name, int c)
 {
@@ -117,7 +151,11 @@ static int take_option(struct reading *r, const char *name, int c)
 
 	if (text) {
 		*text = str_of(optarg);
-		return text->n ? 0 : usage_wrong(name, "an option's value is empty: leave it out to ask for all");
+		if (text->n == 0)
+			return usage_wrong(name, "an option's value is empty: leave it out to ask for all");
+		if (c == 'v')
+			return check_verdict(name, *text);
+		return c == 'k' ? check_kinds(name, *text) : 0;
 	}
 	if (c == 'S' || c == 'U')
 		return log_query_time(str_of(optarg), clock_wall_us(),

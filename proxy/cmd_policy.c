@@ -31,6 +31,8 @@ static const char usage_text[] =
 	"show     prints the policy that records of the log name by its digest\n"
 	"reload   has the appliance read its policies again: exeat policy reload --help\n"
 	"\n"
+	"check and explain are for root only: they lock up the process that reads the policy.\n"
+	"\n"
 	"  REQUEST            \"GET https://HOST/PATH\", \"connect HOST:PORT\" or \"resolve NAME\"\n"
 	"  --settings FILE    also check the policy's secrets against what these settings let go where\n"
 	"\n"

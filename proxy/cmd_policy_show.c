@@ -31,10 +31,10 @@ static const char *why(enum err e)
 {
 	switch (e) {
 	case ERR_SYSTEM:   return strerror(errno);
-	case ERR_NOTFOUND: return "no such policy is kept beside this log";
+	case ERR_NOTFOUND: return "no such policy is kept beside the log ";
 	case ERR_FULL:	   return "several begin like that: give more digits";
-	case ERR_SYNTAX:   return "a digest is 4 to 64 lower-case hexadecimal digits";
-	case OK: case ERR_NOMEM: case ERR_AGAIN: case ERR_LIMIT: case ERR_PROTOCOL: case ERR_CLOSED:
+	case OK: case ERR_SYNTAX:
+	case ERR_NOMEM: case ERR_AGAIN: case ERR_LIMIT: case ERR_PROTOCOL: case ERR_CLOSED:
 	case ERR_TRUNCATED: case ERR_DENIED: case ERR_CRYPTO: case ERR_BUG:
 		break;
 	}
@@ -86,8 +86,10 @@ static int show(const char *digest, const char *log)
 		return 1;
 	}
 	e = policy_store_find(log ? log : room, str_of(digest), &fd);
+	if (e == ERR_SYNTAX)
+		return usage_wrong(command_name, "\"%s\" is no digest: it has 4 to 64 lower-case hexadecimal digits", digest);
 	if (e) {
-		fprintf(stderr, "%s: %s: %s\n", command_name, digest, why(e));
+		fprintf(stderr, "%s: %s: %s%s\n", command_name, digest, why(e), e == ERR_NOTFOUND ? log ? log : room : "");
 		return 1;
 	}
 	rc = print(fd);

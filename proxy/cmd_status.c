@@ -23,9 +23,9 @@ static void show(const json_t *answer)
 		{ "version", "version", SHOW_AS_IT_IS }, { "pid", "pid", SHOW_AS_IT_IS },
 		{ "started", "started", SHOW_AS_IT_IS }, { "settings", "settings.file", SHOW_AS_IT_IS },
 		{ "log", "log.file", SHOW_AS_IT_IS }, { "log writable", "log.writable", SHOW_AS_IT_IS },
-		{ "starting", "sandboxes.starting", SHOW_AS_IT_IS },
-		{ "running", "sandboxes.running", SHOW_AS_IT_IS },
-		{ "stopping", "sandboxes.stopping", SHOW_AS_IT_IS },
+		{ "boxes starting", "sandboxes.starting", SHOW_AS_IT_IS },
+		{ "boxes running", "sandboxes.running", SHOW_AS_IT_IS },
+		{ "boxes stopping", "sandboxes.stopping", SHOW_AS_IT_IS },
 		{ "requests open", "requests", SHOW_AS_IT_IS },
 	};
 	static const struct show_column roles[] = {

@@ -1,7 +1,8 @@
 /* Theory of operation
  *
- * The socket appears under its name with mode 0600 and is not listening: whoever connects now is
- * refused. Then it gets its group and mode, and only then listens. A name that is taken is tried:
+ * The socket appears under its name with its mode and is not listening: whoever connects now is
+ * refused. Then it gets its group, and only then listens. (No chmod(): where others may write to
+ * its folder, that would follow a link which took its place.) A name that is taken is tried:
  * if somebody answers, that is an appliance, and this one must not serve beside it; if nobody does,
  * it was left behind. The folder's lock keeps two that start at once from taking each other for
  * left behind.
@@ -105,13 +106,13 @@ static bool clear_name(const char *path, const struct sockaddr_un *addr)
 
 static bool bind_and_listen(int fd, const char *path, const struct sockaddr_un *addr, gid_t group)
 {
-	mode_t before = umask(0177);
+	mode_t before = umask(group == (gid_t)-1 ? 0177 : 0117);
 	int bound = bind(fd, (const struct sockaddr *)addr, sizeof(*addr));
 
 	umask(before);
 	if (bound < 0)
 		return fail(path, "cannot be made");
-	if (group != (gid_t)-1 && (lchown(path, 0, group) < 0 || chmod(path, 0660) < 0))
+	if (group != (gid_t)-1 && lchown(path, 0, group) < 0)
 		return fail(path, "cannot be given to its group");
 	return listen(fd, CONTROL_CLIENTS_MAX) == 0 ? true : fail(path, "cannot listen");
 }

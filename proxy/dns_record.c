@@ -20,14 +20,16 @@ static void put_answers(struct record *r, struct str packed)
 	buf_free(&text);
 }
 
-static void put_upstream(struct record *r, const struct msg_resolved *m)
+/* The addresses are what the name was vetted by, whatever was asked for. To a question for anything
+ * but A the box is told that there is nothing, and so says the record. */
+static void put_upstream(struct record *r, const struct dns_event *e, const struct msg_resolved *m)
 {
 	record_str(r, REC_upstream, m->server);
 	record_bool(r, REC_cached, m->cached);
 	if (m->status == RESOLVE_PROHIBITED) {
 		record_str(r, REC_answers, m->why);
 		record_str(r, REC_proxy_error, STR("destination_ip_prohibited"));
-	} else {
+	} else if (e->type == DNS_A) {
 		put_answers(r, m->addrs);
 	}
 }
@@ -43,6 +45,8 @@ enum err dns_record(struct worker *w, const struct dns_event *e)
 	if (e->denied_because) {
 		record_str(&r, REC_verdict, STR("deny"));
 		record_str(&r, REC_reason, str_of(e->denied_because));
+	} else if (e->decision.verdict != VERDICT_DENY && e->decision.rule.rule == RULE_DEFAULT) {
+		record_str(&r, REC_verdict, STR("allow"));	/* our own name, by no rule */
 	} else {
 		audit_decision(&r, p, e->decision);
 	}
@@ -51,7 +55,7 @@ enum err dns_record(struct worker *w, const struct dns_event *e)
 	record_str(&r, REC_type, str_of(dns_type_name(e->type, type)));
 	record_str(&r, REC_rcode, str_of(dns_rcode_name(e->rcode)));
 	if (e->resolved)
-		put_upstream(&r, e->resolved);
+		put_upstream(&r, e, e->resolved);
 	if (e->synthetic)
 		record_str(&r, REC_synthetic, str_of(addr_format(&synthetic, text)));
 	if (e->count)

@@ -75,6 +75,8 @@ void exchange_forget_grant(struct exchange *x)
 	scrub_free(x->scrub);
 	x->scrub = NULL;
 	x->asked = x->granted = false;
+	x->lasting.until_ms = 0;
+	x->scrubbed_before = 0;
 }
 
 /* Records may have to wait for room. False: not yet. */
@@ -294,6 +296,13 @@ static bool keep_patterns(struct exchange *x, const struct str_list *patterns)
 	return scrub_new(patterns->v, names, patterns->n, &x->scrub) == OK;
 }
 
+static void note_lasting(struct exchange *x)
+{
+	x->lasting = (struct lasting_grant){ .until_ms = clock_ms() + GRANT_LASTS_MS,
+					     .rule = x->decision.rule, .policies = x->policies };
+	snprintf(x->lasting.credential, sizeof(x->lasting.credential), "%s", x->credential);
+}
+
 static void on_granted(void *arg, const struct msg_granted *g)
 {
 	struct exchange *x = arg;
@@ -309,6 +318,8 @@ static void on_granted(void *arg, const struct msg_granted *g)
 		if (g->fields.n != g->values.n || fields_failed(&x->edits) ||
 		    !keep_patterns(x, &g->patterns))
 			x->grant_status = GRANT_UNAVAILABLE;
+		else if (g->lasts)
+			note_lasting(x);
 	}
 	x->env->wake(x->env->wake_arg);
 }
@@ -353,11 +364,24 @@ static void start_again(struct exchange *x)
 	x->step = STEP_DIAL;
 }
 
+/* The grant of a request before this one on the same connection, if it lasts. */
+static bool take_kept_grant(struct exchange *x)
+{
+	if (!kept_grant_take(x->up->grant, x->decision.rule, x->policies, &x->lasting, &x->edits,
+			     &x->scrub))
+		return false;
+	snprintf(x->credential, sizeof(x->credential), "%s", x->lasting.credential);
+	x->scrubbed_before = scrub_count(x->scrub);
+	x->asked = x->granted = true;
+	x->grant_status = GRANT_OK;
+	return true;
+}
+
 static enum result step_grant(struct exchange *x)
 {
 	if (x->rule.credential == NO_CREDENTIAL)
 		return NEXT;
-	if (!x->asked) {
+	if (!x->asked && !take_kept_grant(x)) {
 		x->asked = true;
 		x->grant = ask_grant(x->env->w, x->up->ticket, x->env->site.proto,
 				     buf_str(&x->method), buf_str(&x->path), on_granted, x);
@@ -482,6 +506,8 @@ static void give_back(struct exchange *x)
 	if (x->request_ended && !*x->env->kept && upstream_has_ticket(x->up) &&
 	    x->env->origin->reusable(x->up)) {
 		x->up->reused = true;
+		if (x->scrub)
+			kept_grant_put(x->up->grant, &x->lasting, &x->edits, &x->scrub);
 		*x->env->kept = x->up;
 		x->up = NULL;
 	}

@@ -101,7 +101,7 @@ enum err exchange_record_end(struct exchange *x)
 	record_u64(&r, REC_bytes_up, x->bytes_up);
 	record_u64(&r, REC_bytes_down, x->bytes_down);
 	if (x->scrub)
-		record_u64(&r, REC_scrubbed, scrub_count(x->scrub));
+		record_u64(&r, REC_scrubbed, scrub_count(x->scrub) - x->scrubbed_before);
 	record_u64(&r, REC_ms, now - x->began);
 	if (x->first_byte)
 		record_u64(&r, REC_ms_first_byte, x->first_byte - x->sent_at);

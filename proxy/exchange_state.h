@@ -10,6 +10,7 @@
 #ifndef PROXY_EXCHANGE_STATE_H
 #define PROXY_EXCHANGE_STATE_H
 
+#include "proxy/kept_grant.h"
 #include "proxy/exchange.h"
 #include "proxy/record.h"
 
@@ -49,9 +50,11 @@ struct exchange {
 	ask_id grant;
 	bool granted, asked;
 	enum grant_status grant_status;
-	char credential[129];
+	struct lasting_grant lasting;
+	char credential[GRANT_CREDENTIAL_MAX];
 	struct fields edits;
 	struct scrub *scrub;
+	size_t scrubbed_before;		/* by it, in answers before this one */
 
 	/* the answer */
 	uint64_t begin_end;		/* where its begin ends in the ring */

@@ -73,6 +73,19 @@ static void take_credential(const struct grant_ground *ground, const struct msg_
 		refuse(g, GRANT_UNAVAILABLE, "the secret has no usable value");
 }
 
+/* Would the same rule allow it, whatever its method and path? */
+static bool whatever_is_asked(const struct policy *policy, const struct facts *f,
+			      const struct decision *d)
+{
+	struct facts less = *f;
+	struct decision again;
+
+	less.method = less.path = STR_NONE;
+	again = policy_decide(policy, &less);
+	return again.verdict == VERDICT_ALLOW && again.rule.image == d->rule.image &&
+	       again.rule.rule == d->rule.rule;
+}
+
 void grant_decide(const struct grant_ground *ground, const struct msg_grant *m, struct grant *out)
 {
 	struct decision d;
@@ -99,4 +112,5 @@ void grant_decide(const struct grant_ground *ground, const struct msg_grant *m, 
 		out->status = GRANT_NONE;
 	else
 		take_credential(ground, m, d.rule, out);
+	out->lasts = out->status == GRANT_OK && whatever_is_asked(ground->policy, &f, &d);
 }

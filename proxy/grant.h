@@ -30,6 +30,7 @@ struct grant {
 	struct credential_info credential;	/* name empty where the rule names none */
 	const char *source;			/* of the secret; NULL: none is declared */
 	const struct secret *value;		/* GRANT_OK */
+	bool lasts;				/* for whatever is asked on this connection */
 };
 
 void grant_decide(const struct grant_ground *ground, const struct msg_grant *m, struct grant *out);

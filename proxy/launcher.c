@@ -1,13 +1,16 @@
 /* Theory of operation
  *
- * Orders are carried out one after the other, each with one answer that repeats its number. Only
- * a box whose folders are on a file system that may hang waits, until a child has seen that they
- * answer. Roles are started as the supervisor's children, not the launcher's: they die with it
- * and it waits for them. So is a second launcher, which takes over when the first has died.
- * Keepers are the launcher's own children: all that the supervisor needs of one is its channel.
+ * Orders are carried out one after the other, each with one answer that repeats its number. Only a
+ * box whose folders are on a file system that may hang waits, until a child has seen that they
+ * answer. Roles are started as the supervisor's children, not the launcher's: they die with it and
+ * it waits for them. So is a second launcher, which takes over when the first has died. Keepers are
+ * the launcher's own children: all that the supervisor needs of one is its channel.
  *
  * What may be asked for is little: a role by its number, a wire by its index, a box by its
- * description. The supervisor cannot name a program.
+ * description. The supervisor cannot name a program of the host's. It does name what an operator
+ * has named to it: a box's root, workspace and output, a namespace to attach to. What the system or
+ * Exeat depends on is refused here (run_folders.h), whatever was ordered; beyond that an operator's
+ * word and that of a supervisor which was taken over cannot be told apart.
  */
 #include "proxy/launcher.h"
 
@@ -224,7 +227,7 @@ static void put_words(struct box_words *w, const struct launcher *l, const struc
 
 /* What its command writes goes there. False: @why. A box that may write to a folder on the way
  * could leave a link there, and have root write where it leads to: no link is followed. */
-static bool open_output(const struct box_words *w, int stdio[3], struct buf *why)
+static bool open_output(const struct box_words *w, const char *log, int stdio[3], struct buf *why)
 {
 	struct open_how how = { .flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
 					 O_NOCTTY,
@@ -232,8 +235,12 @@ static bool open_output(const struct box_words *w, int stdio[3], struct buf *why
 				.resolve = RESOLVE_NO_SYMLINKS };
 	const char *wrong = "is no file";
 	struct stat st;
-	int fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
+	int fd;
 
+	stdio[1] = stdio[2] = -1;
+	if (!run_output_ok(w->output, log, why))
+		return false;
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, w->output, &how, sizeof(how));
 	stdio[1] = stdio[2] = fd;
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
@@ -293,7 +300,7 @@ static void start_box(struct launcher *l, struct order *o, const struct texts *t
 	spec.kept = w->kept;
 	spec.init = w->init;
 	buf_init(&text, 4 * PATH_MAX);
-	done->ok = (!w->output[0] || open_output(w, spec.stdio, &text)) &&
+	done->ok = (!w->output[0] || open_output(w, l->job->log_path, spec.stdio, &text)) &&
 		   make(l, &spec, &channel, &text);
 	done->text = str_n(buf_str(&text).p, text.n < BOXED_TEXT_MAX ? text.n : BOXED_TEXT_MAX);
 	answer(l, MSG_BOXED, done, &channel, done->ok);
@@ -387,8 +394,7 @@ static void on_no_patience(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	take_out(o);
 	(void)kill(o->asker, SIGKILL);
-	refuse_box(o->l, o->m.id,
-		   "the file system of its root, workspace or output does not answer");
+	refuse_box(o->l, o->m.id, "the file system of its root, workspace or output does not answer");
 	order_free(o);
 }
 

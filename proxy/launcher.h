@@ -2,8 +2,8 @@
  *
  * A fork of exeat from before it confines itself. It hears one channel, the supervisor's, whose
  * messages (proxy/messages.h) name what is to be made and never how: programs, gateway, log and
- * settings are those of the start. It holds no secret and reads nothing that a box or the internet
- * has sent.
+ * settings are those of the start, and paths of a box are held to run_folders.h. It holds no secret
+ * and reads nothing that a box or the internet has sent.
  *
  * Ownership   launcher_start(): *channel_fd is the caller's; the rest of @job is borrowed until it
  *             returns (the child has a copy).

@@ -77,6 +77,7 @@ static const struct {
 	{ "policy_reject", "policy refused[ {file}][: {reason}][: {diagnostics}]" },
 	{ "worker_lost",   "{role} died[ (pid {pid})][ of signal {signal}][ {reason}]" },
 	{ "control",       "control[ {method} {path}] -> {status} by user {peer_uid} (pid {peer_pid})[: {reason}]" },
+	{ "access_request", "request {number} {event}: [{method} ]{url}[ {reason}][ ({note})]" },
 	{ "log_fault",     "log: {reason}[ ({role})]" },
 	{ "checkpoint",    "checkpoint[ signed with {key}]" },
 	{ "rotated",       "log: this file has ended" },

@@ -37,9 +37,10 @@ static const char usage_text[] =
 
 static int cmd_version(int argc, char **argv)
 {
-	(void)argv;
+	if (argc > 1 && usage_asked(argv[1]))
+		return usage_show("usage: exeat version\n\nPrints the version.\n");
 	if (argc > 1)
-		return usage_wrong("exeat", "version takes no argument");
+		return usage_wrong("exeat version", "it takes no argument");
 	return printf("exeat %s\n", EXEAT_VERSION) < 0 || fflush(stdout) != 0;
 }
 

@@ -227,6 +227,7 @@ const struct message_row exeat_messages[] = {
 	ROW(GRANTED, B, W, PHASE_RUN, msg_granted, .secret = true, .fields = {
 		F(struct msg_granted, U32, id, 0),
 		F(struct msg_granted, U8, status, 0),
+		F(struct msg_granted, U8, lasts, 0),
 		F(struct msg_granted, STR, credential, TEXT_MAX),
 		F(struct msg_granted, LIST, fields, 8),
 		F(struct msg_granted, LIST, values, 8),

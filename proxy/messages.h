@@ -423,6 +423,7 @@ struct msg_grant {
 struct msg_granted {
 	uint32_t id;
 	uint8_t status;			/* enum grant_status */
+	uint8_t lasts;			/* for whatever is asked on this connection */
 	struct str credential;		/* its name, for the record */
 	struct str_list fields, values;	/* to set; what the box sent is dropped */
 	struct str_list patterns;	/* what to look for in the answer */

@@ -206,6 +206,11 @@ static void put_json(struct page *page, struct buf *out)
 	buf_put_str(out, STR("}\n"));
 }
 
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void put_text(struct page *page, struct buf *out)
 {
 	const struct totals *t = &page->totals;
@@ -214,8 +219,9 @@ static void put_text(struct page *page, struct buf *out)
 	put_rules(page, false, out);
 	buf_put_str(out, STR("\ndeny:\n"));
 	put_rules(page, true, out);
-	buf_printf(out, "\n%zu allow rules, %zu deny rules, %zu hosts named in them.\n", t->rules[0],
-		   t->rules[1], t->hosts);
+	buf_printf(out, "\n%zu allow rule%s, %zu deny rule%s, %zu host%s named in them.\n",
+		   t->rules[0], plural(t->rules[0]), t->rules[1], plural(t->rules[1]), t->hosts,
+		   plural(t->hosts));
 	if (t->cut)
 		buf_put_str(out, STR(CUT_NOTE "\n"));
 }

@@ -90,6 +90,52 @@ static bool workspace_ok(const char *workspace, const char *log, const struct se
 	return no_secret_in("workspace", workspace, folder, settings, why);
 }
 
+/* Where it is, or would be: its folder has to be there. */
+static bool real_place(const char *path, char real[PATH_MAX])
+{
+	char folder[PATH_MAX], real_folder[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	if (realpath(path, real))
+		return true;
+	if (!slash || snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path) >= PATH_MAX)
+		return false;
+	return realpath(folder, real_folder) &&
+	       snprintf(real, PATH_MAX, "%s/%s", strcmp(real_folder, "/") ? real_folder : "",
+			slash + 1) < PATH_MAX;
+}
+
+/* The log, its files that were put aside, its folder of policies. */
+static bool is_logs(const char *file, const char *log)
+{
+	char real[PATH_MAX];
+	size_t n;
+
+	if (!real_place(log, real))
+		return false;
+	n = strlen(real);
+	return strncmp(file, real, n) == 0 && (file[n] == '\0' || file[n] == '.');
+}
+
+bool run_output_ok(const char *output, const char *log, struct buf *why)
+{
+	char file[PATH_MAX];
+
+	if (!real_place(output, file))
+		return true;	/* it cannot be opened either */
+	if (is_systems(file)) {
+		buf_printf(why, "output %s: the system's own: a box does not add to it; give it another place",
+			   output);
+		return false;
+	}
+	if (is_logs(file, log)) {
+		buf_printf(why, "output %s: it is the audit log's: a box does not add to it; give it another "
+			   "place", output);
+		return false;
+	}
+	return true;
+}
+
 bool run_folders_ok(const char *rootfs, const char *workspace, const char *log,
 		    const struct settings *settings, struct buf *why)
 {

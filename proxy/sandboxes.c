@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "proxy/clock.h"
+#include "proxy/launcher.h"
 #include "proxy/supervisor_records.h"
 
 /* What a sandbox takes here for good is about half of it; the rest is handed on while it starts. */
@@ -131,7 +132,8 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	};
 	snprintf(s->name, sizeof(s->name), "%s", spec->name);
 	snprintf(s->box_id, sizeof(s->box_id), "run-%d-%u", (int)getpid(), s->number);
-	snprintf(s->isolation, sizeof(s->isolation), "attached");
+	if (!spec->command)	/* of a box, the runtime says it */
+		snprintf(s->isolation, sizeof(s->isolation), "attached");
 	s->policy = policy_file_hold(spec->policy);
 	buf_init(&s->ca_pem, MSG_PEM_MAX);
 	buf_init(&s->ca_sealed, MSG_SEALED_MAX);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/secret.h"
 #include "conf/addr.h"
 #include "proxy/settings_rows.h"
 
@@ -64,10 +65,13 @@ static void tell(const struct place *p, const char *advice, const char *wrong)
 	diag_error(p->diags, p->value->at, advice, "%s: %s", p->path, wrong);
 }
 
-static void check_folder(const struct place *p, const char *advice)
+/* @mode: what it is to be made with. */
+static void check_folder(const struct place *p, const char *mode)
 {
+	char advice[SETTINGS_PATH_MAX + 64];
 	struct stat st;
 
+	snprintf(advice, sizeof(advice), "make it: mkdir -p -m %s %s", mode, p->path);
 	if (stat(p->path, &st) < 0)
 		tell(p, errno == ENOENT ? advice : NULL, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
@@ -104,6 +108,10 @@ static void check_secret(const struct place *p)
 		     "belongs to somebody else");
 	if (st.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH))
 		tell(p, "chmod 600", "others can read or write it");
+	/* The value is for the broker alone; its length is told without a look at it. */
+	if (st.st_size < SECRET_MIN)
+		tell(p, "a shorter value would be found everywhere in an answer",
+		     "is shorter than 8 bytes");
 	close(fd);
 }
 
@@ -130,7 +138,7 @@ static void check_log(struct place *p)
 		return;
 	}
 	to_folder(p);
-	check_folder(p, "make the log's folder: mkdir -p -m 700");
+	check_folder(p, "700");
 }
 
 static void check_socket(struct place *p)
@@ -142,7 +150,7 @@ static void check_socket(struct place *p)
 	to_folder(p);
 	if (stat(p->path, &st) < 0 && errno == ENOENT)
 		to_folder(p);	/* one folder is made at start */
-	check_folder(p, "make the socket's folder, or leave the key out");
+	check_folder(p, "755");
 }
 
 static void check_paths(const struct yaml_node *root, struct diags *diags)
@@ -163,7 +171,7 @@ static void check_paths(const struct yaml_node *root, struct diags *diags)
 	if (at_path(&p, value_in(root, "control", "socket", YAML_TEXT), diags))
 		check_socket(&p);
 	if (at_path(&p, value_in(root, "policies", "directory", YAML_TEXT), diags))
-		check_folder(&p, "make the folder: mkdir -p -m 755");
+		check_folder(&p, "755");
 }
 
 /* ---- groups and routes ---- */

@@ -99,8 +99,12 @@ struct upstream *upstream_new(struct worker *w, const struct tls_trust *trust,
 {
 	struct upstream *u = calloc(1, sizeof(*u));
 
-	if (!u)
+	if (u)
+		u->grant = kept_grant_new(w->base);
+	if (!u || !u->grant) {
+		free(u);
 		return NULL;
+	}
 	u->w = w;
 	u->trust = trust;
 	u->site = *site;
@@ -120,6 +124,7 @@ void upstream_free(struct upstream *u)
 		hang_up(u->w, u->ticket);
 	stream_free(u->stream);
 	http1_free(u->parser);
+	kept_grant_free(u->grant);
 	free(u);
 }
 

@@ -17,6 +17,7 @@
 
 #include "proxy/http1.h"
 #include "proxy/refusal.h"
+#include "proxy/kept_grant.h"
 #include "proxy/stream.h"
 #include "proxy/tls_trust.h"
 #include "proxy/worker.h"
@@ -50,6 +51,7 @@ struct upstream {
 	char attempts[UPSTREAM_WHY_MAX];
 
 	uint64_t ticket;
+	struct kept_grant *grant;	/* for the next request on it */
 	unsigned dialer;		/* which one's ticket: w->dialers then */
 	struct addr addr;
 	char cert[TLS_FINGERPRINT_HEX + 1];

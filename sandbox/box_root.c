@@ -169,7 +169,7 @@ static enum err mount_workspace(int root, const struct box_spec *spec, struct bo
 
 	if (!spec->workspace)
 		return OK;
-	*what = "workspace: no such folder";
+	*what = spec->workspace;
 	if (stat(spec->workspace, &st) < 0)
 		return ERR_SYSTEM;
 	errno = ENOTDIR;
@@ -205,8 +205,10 @@ static enum err mount_image(int bundle, const char *path, const char *rootfs, co
 	*what = "root file system: cannot be mounted";
 	for (size_t i = 0; e == OK && i < 3; i++)
 		e = tree_folder(bundle, (const char *const[]){ "image", "upper", "work" }[i], NULL);
-	if (e == OK)
+	if (e == OK) {
+		*what = rootfs;
 		e = tree_mount(bundle, "image", rootfs, &view);
+	}
 	if (e != OK)
 		return e;
 	snprintf(root, sizeof(root), "%s/root", path);

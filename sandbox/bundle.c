@@ -82,9 +82,6 @@ static void put_no_capabilities(struct json *j)
 	json_object_end(j);
 }
 
-/* A machine out of memory takes it from a box, before it takes the roles that watch over one. */
-#define OOM_SCORE 500
-
 /* No core files: they would hold what the process held. */
 static void put_rlimits(struct json *j)
 {
@@ -117,7 +114,7 @@ static void put_process(struct json *j, const struct box_spec *spec)
 	put_no_capabilities(j);
 	put_rlimits(j);
 	json_put_bool(j, "noNewPrivileges", true);
-	json_put_u64(j, "oomScoreAdj", OOM_SCORE);
+	json_put_u64(j, "oomScoreAdj", BOX_OOM_SCORE);
 	json_object_end(j);
 }
 

@@ -27,6 +27,8 @@
 #define BOX_JAVA_STORE "/etc/exeat/cacerts"
 /* Where 1024 is usual: counts only while others want the processor, too. */
 #define BOX_CPU_SHARES 512
+/* A machine out of memory takes it from a box, before it takes the roles that watch over one. */
+#define BOX_OOM_SCORE 500
 #define BOX_CGROUP_PREFIX "exeat-"	/* before the box's id */
 /* Descriptor of the pipe whose end tells init that the keeper is gone. */
 #define BOX_LIFE_FD 3

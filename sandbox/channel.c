@@ -2,9 +2,9 @@
  *
  * Reading: recvmsg() into a buffer of MESSAGE_MAX bytes; for each message in it, one after the
  * other, the row found, all its conditions checked, decoded into a struct on the stack of the read
- * and handed up. A
- * channel that has failed is dead: its event is removed, so that a hostile peer cannot get a second
- * message looked at. Descriptors of a message that was not accepted are closed at once.
+ * and handed up. A channel that has failed is dead: its event is removed, so that a hostile peer
+ * cannot get a second message looked at. Descriptors of a message that was not accepted are closed
+ * at once.
  *
  * Writing: sendmsg() directly; what does not go is queued with duplicates of its descriptors, in
  * order, and sent when the socket is writable. A channel that gathers queues everything, a message
@@ -237,10 +237,13 @@ static bool read_one(struct channel *c)
 	}
 	n_fds = take_fds(&m, fds);
 	if (n == 0 || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n > MESSAGE_MAX) {
+		/* Cut short before all that has room: we may open no more. */
+		bool none_left = (m.msg_flags & MSG_CTRUNC) && n_fds < MESSAGE_FDS_MAX;
+
 		channel_close_fds(fds, n_fds);
-		fail(c, n == 0			   ? end_of_file
-			: m.msg_flags & MSG_CTRUNC ? "no descriptors are left for what it sends"
-						   : "message too long");
+		fail(c, n == 0	    ? end_of_file
+			: none_left ? "no descriptors are left for what it sends"
+				    : "message too long");
 		return false;
 	}
 	handle(c, str_n(c->bytes, (size_t)n), fds, n_fds);

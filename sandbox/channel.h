@@ -1,10 +1,10 @@
 /* sandbox/channel.h - one end of a channel between two roles
  *
- * A SOCK_SEQPACKET pair on libevent. A packet is one message, or, where both ends
- * gather (channel_gather()), several without descriptors. The channel knows which roles stand at
- * its ends and which table of messages they share. What comes is checked against its row
- * (direction, phase, size, descriptors, once); the first thing that does not fit ends the peer: the
- * closed callback says why, and nothing more is read.
+ * A SOCK_SEQPACKET pair on libevent. A packet is one message, or, where both ends gather
+ * (channel_gather()), several without descriptors. The channel knows which roles stand at its ends
+ * and which table of messages they share. What comes is checked against its row (direction, phase,
+ * size, descriptors, once); the first thing that does not fit ends the channel: the closed callback
+ * says why, and nothing more is read.
  *
  * Ownership   channel_new() takes the descriptor over. Received descriptors belong to the handler:
  *             it must close or keep each. Sent descriptors stay the caller's (they are duplicated
@@ -32,8 +32,8 @@ struct channel_peer {
 	enum role self, other;
 	const struct message_row *table;
 	void (*on_message)(void *arg, uint16_t type, const void *msg, int *fds, size_t n_fds);
-	/* @why: static text ("end of file", "unknown message", ...) */
-	void (*on_closed)(void *arg, const char *why);	/* @why is static; see channel_ended() */
+	/* @why: static text ("end of file", "unknown message", ...); see channel_ended() */
+	void (*on_closed)(void *arg, const char *why);
 	void *arg;
 };
 

@@ -1,10 +1,10 @@
 /* Theory of operation
  *
- * A go-between does what is to be done, in the order in which each step is still possible: cgroups,
- * whose files are the host's, then all namespaces at once by the first process's pidfd (with the
- * host's powers over each), then a child, since a process namespace holds only who is born there.
- * The child is the caller's, and gives up its user last but the filter: from exec on it is one of
- * the box's. The caller itself stays outside.
+ * A go-between does what is to be done, in the order in which each step is still possible: cgroups
+ * and the score for when memory runs out, whose files are the host's, then all namespaces at once
+ * by the first process's pidfd (with the host's powers over each), then a child, since a process
+ * namespace holds only who is born there. The child is the caller's, and gives up its user last but
+ * the filter: from exec on it is one of the box's. The caller itself stays outside.
  *
  * Nothing in the box may reach into the child before that: it cannot be traced or looked into
  * (PR_SET_DUMPABLE), as our memory is the host's. Its descriptors are the three that are meant for
@@ -106,11 +106,13 @@ static _Noreturn void run(const struct enter_spec *spec)
 	const struct rlimit no_core = { 0, 0 };
 	int code;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || syscall(SYS_close_range, 3, ~0U, 0) < 0 ||
-	    setrlimit(RLIMIT_CORE, &no_core) < 0)
+	if (syscall(SYS_close_range, 3, ~0U, 0) < 0 || setrlimit(RLIMIT_CORE, &no_core) < 0)
 		_exit(EXIT_NOT_EXECUTABLE);
 	as_if_just_born();
 	give_up_capabilities();
+	/* Not before: the kernel forgets it when the user changes. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		_exit(EXIT_NOT_EXECUTABLE);
 	if (chdir(BOX_WORKSPACE) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    seccomp_profile_load() != OK)
 		_exit(EXIT_NOT_EXECUTABLE);
@@ -131,6 +133,15 @@ struct report {
 	pid_t child;
 };
 
+/* As what the runtime starts there: who fills the memory goes before those who watch over it. */
+static enum err goes_first(void)
+{
+	FILE *f = fopen("/proc/self/oom_score_adj", "we");
+	bool written = f && fprintf(f, "%d", BOX_OOM_SCORE) > 0;
+
+	return f && fclose(f) == 0 && written ? OK : ERR_SYSTEM;
+}
+
 static enum err join(const struct enter_spec *spec, const char **what)
 {
 	char cgroup[128];
@@ -144,6 +155,10 @@ static enum err join(const struct enter_spec *spec, const char **what)
 		return e;
 	*what = "its cgroups";
 	e = cgroup_join(cgroup);
+	if (e == OK) {
+		*what = "its place where memory runs out";
+		e = goes_first();
+	}
 	if (e == OK) {
 		*what = "its namespaces";
 		e = prctl(PR_SET_DUMPABLE, 0) == 0 && setns(pidfd, NAMESPACES) == 0

@@ -2,7 +2,7 @@
  *
  * The caller (root, not confined) gets a child that has joined the box's cgroups and namespaces and
  * has given up what the box's own command has not: its user, every capability, gaining privileges,
- * the calls that the box's profile refuses. The runtime cannot do that: it
+ * the calls that the box's profile refuses. It dies with its caller. The runtime cannot do that: it
  * joins the user namespace first, and may then not join the network's, which is not the box's own.
  *
  * Ownership   borrows.

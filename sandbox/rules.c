@@ -7,15 +7,17 @@
  * One chain at prerouting, mangle priority, in this order:
  *
  *   loopback                      accept   the kernel's own RST and ICMP
- *   forged source drop the reverse route does not lead back to this veth. A refusal
- *                                          would go to whoever's address it is
+ *   forged source                 drop     the reverse route does not lead back to this veth. A
+ *                                          refusal would go to whoever's address it is
  *   port 53, destination local    accept   the worker's sockets on 0.0.0.0:53 of this veth: every
  *                                          address but the boxes' own is local
  *   a transparent connection      accept   what was steered once stays steered
  *   in the set                    tproxy   interface . address . port
- *   everything else log per box: an interface's chain with its rate and its group TCP RST (an ICMP
- *   error is noticed after a second only) echo to the gateway's address accept UDP port unreachable
- *   the rest administratively prohibited
+ *   everything else               log      per box: an interface's chain with its rate and group
+ *     TCP                         RST      an ICMP error is noticed after a second only
+ *     echo to the gateway         accept
+ *     UDP                         port unreachable
+ *     the rest                    administratively prohibited
  *
  * Two sets: "admitted" (interface name . IPv4 . port), and the map "refusals" from interface name to
  * a chain of two rules: what its rate lets through is logged, what is beyond it is counted. A box

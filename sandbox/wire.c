@@ -1,8 +1,9 @@
 /* Theory of operation
  *
- * The gateway namespace: loopback up, "local 0.0.0.0/0 dev lo" (in table main, so that the boxes' own
- * routes are the more specific ones), no other interface but the boxes' veths, forwarding off. What
- * comes in is therefore for us, whatever address it bears, and what nobody listens for is refused.
+ * The gateway namespace: loopback up, "local 0.0.0.0/0 dev lo" (in table main, so that the boxes'
+ * own routes are the more specific ones), no other interface but the boxes' veths, forwarding off.
+ * What comes in is therefore for us, whatever address it bears, and what nobody listens for is
+ * refused.
  *
  * A box: a namespace with loopback and eth0, a /30 in the middle of which the two ends stand. The
  * gateway's end holds its address with the box's as the peer, not the /30: the route back leads to
@@ -13,8 +14,8 @@
  * that admitting an address moves nobody.
  *
  * Neither end asks for the other's hardware address: both are fixed, and told. All namespaces of a
- * machine share one table of what was asked for, which one of them can fill; what is told takes no
- * place in it.
+ * machine share one table of what has been asked for, which one of them can fill; what is told
+ * takes no place in it.
  *
  * The gateway's end of a veth is up before the box's: otherwise the box's first SYN may be lost,
  * and is sent again a second later only.
@@ -28,45 +29,25 @@
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
-#include <linux/netfilter/nfnetlink_log.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
 #include <netinet/if_ether.h>
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "conf/sort.h"
 #include "sandbox/netlink.h"
 #include "sandbox/rules.h"
-#include "sandbox/wire_sysctls.h"
+#include "sandbox/wire_state.h"
 
 #define BOX_IFNAME "eth0"
 #define LOOPBACK 1
 #define LINK_BITS 30
-#define NFLOG_BYTES 96
-#define NFLOG_BUFFER (256 * 1024)
 
-struct wire_gateway {
-	int home;		/* the namespace we came from */
-	int netns;
-	struct netlink *route, *nft;
-};
-
-struct wire_admitted {
-	size_t n, cap;
-	struct rules_pair *pairs;
-	/* Between wire_admit_anew() and wire_admit_done(): what was admitted before, sorted. */
-	size_t n_before;
-	struct rules_pair *before;
-};
-
-static enum err failed(struct wire_error *why, const char *what)
+enum err wire_failed(struct wire_error *why, const char *what)
 {
 	why->what = what;
 	why->code = errno;
@@ -82,7 +63,7 @@ static int netns_of_thread(void)
 
 static enum err enter(int netns, struct wire_error *why)
 {
-	return setns(netns, CLONE_NEWNET) == 0 ? OK : failed(why, "setns");
+	return setns(netns, CLONE_NEWNET) == 0 ? OK : wire_failed(why, "entering the network namespace");
 }
 
 /* Going on in a namespace of somebody else's would be worse than ending. */
@@ -101,12 +82,63 @@ static enum err make_netns(const struct wire_gateway *g, int *fd, struct wire_er
 	enum err e;
 
 	if (unshare(CLONE_NEWNET) < 0)
-		return failed(why, "network namespace");
+		return wire_failed(why, "network namespace");
 	*fd = netns_of_thread();
 	if (*fd >= 0)
 		return OK;
-	e = failed(why, "network namespace");
+	e = wire_failed(why, "network namespace");
 	go_home(g);
+	return e;
+}
+
+/* ---- sysctls, of the namespace that the thread is in ---- */
+
+struct sysctl {
+	const char *path, *value;
+	bool may_lack;		/* where the kernel was built without it */
+};
+
+static const struct sysctl gateway_sysctls[] = {
+	{ "/proc/sys/net/ipv4/ip_forward", "0", false },
+	{ "/proc/sys/net/ipv4/icmp_ratelimit", "0", false },
+	{ "/proc/sys/net/ipv4/icmp_msgs_per_sec", "100000", true },
+	{ "/proc/sys/net/ipv4/icmp_msgs_burst", "10000", true },
+	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1", true },
+	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1", true },
+	{ NULL, NULL, false },
+};
+
+/* A box has no capability: what a program there listens on must not need one. A socket that a
+ * program there has closed is soon gone, so that asking after it tells (see keep_alive()). */
+static const struct sysctl box_sysctls[] = {
+	{ "/proc/sys/net/ipv4/tcp_fin_timeout", "2", false },
+	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1", true },
+	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1", true },
+	{ "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", true },
+	{ "/proc/sys/net/ipv4/ping_group_range", "0 2147483647", true },
+	{ NULL, NULL, false },
+};
+
+static enum err set_sysctl(const struct sysctl *s, struct wire_error *why)
+{
+	int fd = open(s->path, O_WRONLY | O_CLOEXEC);
+	ssize_t want = (ssize_t)strlen(s->value), done;
+
+	if (fd < 0)
+		return errno == ENOENT && s->may_lack ? OK : wire_failed(why, s->path);
+	done = write(fd, s->value, (size_t)want);
+	close(fd);
+	if (done == want || (errno == EACCES && s->may_lack))
+		return OK;
+	return wire_failed(why, s->path);
+}
+
+static enum err set_sysctls(const struct sysctl *s, struct wire_error *why)
+{
+	enum err e = OK;
+
+	for (; s->path && e == OK; s++)
+		e = set_sysctl(s, why);
 	return e;
 }
 
@@ -207,12 +239,12 @@ static void add_veth(struct netlink *n, const char *name, int peer_netns, const 
 
 static enum err furnish_gateway(struct wire_gateway *g, struct wire_error *why)
 {
-	enum err e = wire_sysctls_gateway(why);
+	enum err e = set_sysctls(gateway_sysctls, why);
 
 	if (e == OK && netlink_open(NETLINK_ROUTE, &g->route) != OK)
-		e = failed(why, "rtnetlink socket");
+		e = wire_failed(why, "rtnetlink socket");
 	if (e == OK && netlink_open(NETLINK_NETFILTER, &g->nft) != OK)
-		e = failed(why, "nf_tables socket");
+		e = wire_failed(why, "nf_tables socket");
 	if (e != OK)
 		return e;
 	/* The rules before the first route: at no time is there a way without them. */
@@ -234,7 +266,7 @@ enum err wire_gateway_open(struct wire_gateway **out, struct wire_error *why)
 	g->netns = -1;
 	g->home = netns_of_thread();
 	if (g->home < 0) {
-		e = failed(why, "/proc/thread-self/ns/net");
+		e = wire_failed(why, "/proc/thread-self/ns/net");
 		goto out;
 	}
 	e = make_netns(g, &g->netns, why);
@@ -261,7 +293,7 @@ enum err wire_gateway_rejoin(struct wire_gateway *g, struct wire_error *why)
 	g->route = g->nft = NULL;
 	if (netlink_open(NETLINK_ROUTE, &g->route) != OK ||
 	    netlink_open(NETLINK_NETFILTER, &g->nft) != OK)
-		e = failed(why, "netlink sockets");
+		e = wire_failed(why, "netlink sockets");
 	go_home(g);
 	return e;
 }
@@ -298,20 +330,22 @@ static enum err only_loopback(struct wire_error *why)
 	bool other = false;
 
 	if (!all)
-		return failed(why, "interfaces of the namespace");
+		return wire_failed(why, "interfaces of the namespace");
 	for (const struct if_nameindex *i = all; i->if_index != 0; i++)
 		other = other || strcmp(i->if_name, "lo") != 0;
 	if_freenameindex(all);
 	if (!other)
 		return OK;
 	errno = EEXIST;
-	return failed(why, "the namespace has an interface beside loopback");
+	return wire_failed(why, "the namespace has an interface beside loopback");
 }
 
 static enum err enter_given(int netns, struct wire_box *b, struct wire_error *why)
 {
 	b->netns = fcntl(netns, F_DUPFD_CLOEXEC, 0);
-	return b->netns < 0 || setns(b->netns, CLONE_NEWNET) < 0 ? failed(why, WIRE_GIVEN) : OK;
+	if (b->netns < 0 || setns(b->netns, CLONE_NEWNET) < 0)
+		return wire_failed(why, WIRE_GIVEN);
+	return OK;
 }
 
 static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_box *b,
@@ -324,9 +358,9 @@ static enum err make_box_netns(struct wire_gateway *g, int given, struct wire_bo
 	if (given >= 0)
 		e = only_loopback(why);
 	if (e == OK)
-		e = wire_sysctls_box(why);
+		e = set_sysctls(box_sysctls, why);
 	if (e == OK && netlink_open(NETLINK_ROUTE, route) != OK)
-		e = failed(why, "box: rtnetlink socket");
+		e = wire_failed(why, "box: rtnetlink socket");
 	go_home(g);
 	return e;
 }
@@ -340,7 +374,7 @@ static enum err index_in(struct wire_gateway *g, int netns, const char *ifname, 
 		return e;
 	*index = if_nametoindex(ifname);
 	go_home(g);
-	return *index != 0 ? OK : failed(why, "interface index");
+	return *index != 0 ? OK : wire_failed(why, "interface index");
 }
 
 static enum err lay_veth(struct wire_gateway *g, struct wire_box *b, const struct ends *ends,
@@ -373,98 +407,7 @@ static enum err lay_veth(struct wire_gateway *g, struct wire_box *b, const struc
 	return netlink_commit(box_route, why);
 }
 
-/* ---- the worker's sockets, made inside the gateway namespace ---- */
-
-static bool set_one(int fd, int level, int option)
-{
-	int one = 1;
-
-	return setsockopt(fd, level, option, &one, sizeof(one)) == 0;
-}
-
-static bool set_number(int fd, int option, int value)
-{
-	return setsockopt(fd, SOL_TCP, option, &value, sizeof(value)) == 0;
-}
-
-/* A client that has closed its socket and one that has closed its half alone, and waits for its
- * answer, send the same. Asked after, the second one's kernel acknowledges and the first one's
- * resets. Connections have it from their listener. */
-static bool keep_alive(int fd)
-{
-	return set_one(fd, SOL_SOCKET, SO_KEEPALIVE) &&
-	       set_number(fd, TCP_KEEPIDLE, WIRE_ASK_AFTER_S) &&
-	       set_number(fd, TCP_KEEPINTVL, WIRE_ASK_AGAIN_S) &&
-	       set_number(fd, TCP_KEEPCNT, WIRE_ASK_TIMES);
-}
-
-static enum err open_socket(const struct wire_box *b, int type, uint16_t port, int *out,
-			    struct wire_error *why)
-{
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(port) };
-	bool transparent = port == WIRE_TPROXY_PORT;
-	int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	*out = fd;
-	if (fd < 0)
-		return failed(why, "worker's socket");
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, b->ifname, (socklen_t)strlen(b->ifname)) <
-	    0)
-		return failed(why, "worker's socket: bind to the veth");
-	if (!set_one(fd, SOL_SOCKET, SO_REUSEADDR) ||
-	    (transparent && !set_one(fd, SOL_IP, IP_TRANSPARENT)) ||
-	    (type == SOCK_STREAM && !keep_alive(fd)) ||
-	    (type == SOCK_DGRAM && !set_one(fd, SOL_IP, IP_PKTINFO)))
-		return failed(why, "worker's socket: options");
-	if (bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)
-		return failed(why, "worker's socket: bind");
-	if (type == SOCK_STREAM && listen(fd, WIRE_LISTEN_BACKLOG) < 0)
-		return failed(why, "worker's socket: listen");
-	return OK;
-}
-
-static struct nlmsghdr *nflog_config(struct netlink *n, uint16_t group, const char *what)
-{
-	struct nlmsghdr *h =
-		netlink_nf_message(n, NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG, AF_UNSPEC, 0, what);
-	struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
-
-	g->res_id = htons(group);
-	return h;
-}
-
-/* Without a queue in the kernel (threshold 1): a refusal is told when it happens. What does not fit
- * the socket's buffer is lost and not waited for (ENOBUFS is no news to the reader). */
-static enum err open_nflog(struct wire_box *b, uint16_t group, struct wire_error *why)
-{
-	struct nfulnl_msg_config_cmd bind_group = { .command = NFULNL_CFG_CMD_BIND };
-	struct nfulnl_msg_config_mode mode = { .copy_range = htonl(NFLOG_BYTES),
-					       .copy_mode = NFULNL_COPY_PACKET };
-	int bytes = NFLOG_BUFFER;
-	struct netlink *n;
-	struct nlmsghdr *h;
-	enum err e;
-
-	if (netlink_open(NETLINK_NETFILTER, &n) != OK)
-		return failed(why, "nflog socket");
-	mnl_attr_put(nflog_config(n, group, "nflog: bind the group"), NFULA_CFG_CMD,
-		     sizeof(bind_group), &bind_group);
-	h = nflog_config(n, group, "nflog: mode");
-	mnl_attr_put(h, NFULA_CFG_MODE, sizeof(mode), &mode);
-	mnl_attr_put_u32(h, NFULA_CFG_QTHRESH, htonl(1));
-	e = netlink_commit(n, why);
-	if (e != OK) {
-		netlink_close(n);
-		return e;
-	}
-	b->nflog = netlink_take_fd(n);
-	if (!set_one(b->nflog, SOL_NETLINK, NETLINK_NO_ENOBUFS) ||
-	    setsockopt(b->nflog, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)) < 0 ||
-	    fcntl(b->nflog, F_SETFL, O_NONBLOCK) < 0)
-		return failed(why, "nflog: socket options");
-	return OK;
-}
-
+/* Made inside the gateway namespace. */
 static enum err open_sockets(struct wire_gateway *g, struct wire_box *b, uint16_t group,
 			     struct wire_error *why)
 {
@@ -472,21 +415,9 @@ static enum err open_sockets(struct wire_gateway *g, struct wire_box *b, uint16_
 
 	if (e != OK)
 		return e;
-	e = open_socket(b, SOCK_STREAM, WIRE_TPROXY_PORT, &b->tproxy, why);
-	if (e == OK)
-		e = open_socket(b, SOCK_DGRAM, 53, &b->dns_udp, why);
-	if (e == OK)
-		e = open_socket(b, SOCK_STREAM, 53, &b->dns_tcp, why);
-	if (e == OK)
-		e = open_nflog(b, group, why);
+	e = wire_open_sockets(b, group, why);
 	go_home(g);
 	return e;
-}
-
-/* Where the box is told what is what: admitted as long as it is there, whatever a policy says. */
-static struct rules_pair own_pair(const struct wire_box *b)
-{
-	return (struct rules_pair){ .address = b->gateway, .port = WIRE_NOTICE_PORT };
 }
 
 uint32_t wire_links(const struct addr_range *pool)
@@ -511,12 +442,6 @@ static enum err number_box(uint32_t index, const struct addr_range *pool, struct
 	return OK;
 }
 
-enum err wire_box_adopt(struct wire_box *b)
-{
-	b->admitted = calloc(1, sizeof(*b->admitted));
-	return b->admitted ? OK : ERR_NOMEM;
-}
-
 enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr_range *link_pool,
 		       int netns, struct wire_box *out, struct wire_error *why)
 {
@@ -539,7 +464,7 @@ enum err wire_box_open(struct wire_gateway *g, uint32_t index, const struct addr
 	if (e == OK)
 		e = open_sockets(g, &b, group, why);
 	if (e == OK)
-		e = rules_add_box(g->nft, b.ifname, group, own_pair(&b), why);
+		e = rules_add_box(g->nft, b.ifname, group, wire_own_pair(&b), why);
 	netlink_close(box_route);
 	if (e == OK)
 		*out = b;
@@ -584,7 +509,7 @@ enum err wire_box_bytes(struct wire_gateway *g, const struct wire_box *b, uint64
 	e = netlink_commit(g->route, why);
 	netlink_on_answer(g->route, NULL, NULL);
 	if (e == OK && !c.seen)
-		e = failed(why, "veth: bytes");
+		e = wire_failed(why, "veth: bytes");
 	*up = c.up;
 	*down = c.down;
 	return e;
@@ -603,167 +528,20 @@ void wire_box_release(struct wire_box *b)
 	close_fd(&b->dns_tcp);
 	close_fd(&b->nflog);
 	close_fd(&b->netns);
-	if (b->admitted) {
-		free(b->admitted->pairs);
-		free(b->admitted->before);
-	}
-	free(b->admitted);
-	b->admitted = NULL;
-}
-
-static enum err withdraw(struct wire_gateway *g, const struct wire_box *b,
-			 const struct rules_pair *pairs, size_t n, struct wire_error *why)
-{
-	enum err e = OK;
-
-	for (size_t i = 0; i < n && e == OK; i += RULES_PORTS_MAX) {
-		size_t some = n - i < RULES_PORTS_MAX ? n - i : RULES_PORTS_MAX;
-
-		e = rules_withdraw(g->nft, b->ifname, pairs + i, some, why);
-	}
-	return e;
-}
-
-/* A number may be used again: nothing of what this box was admitted to may be left for the next.
- * Fails only where somebody else has taken the table away. */
-static void withdraw_all(struct wire_gateway *g, struct wire_box *b)
-{
-	struct wire_error ignored;
-
-	if (!b->admitted)
-		return;
-	(void)!withdraw(g, b, b->admitted->pairs, b->admitted->n, &ignored);
-	(void)!withdraw(g, b, b->admitted->before, b->admitted->n_before, &ignored);
+	wire_admitted_free(b);
 }
 
 void wire_box_close(struct wire_gateway *g, struct wire_box *b)
 {
 	struct wire_error ignored;
 
-	withdraw_all(g, b);
+	wire_withdraw_all(g, b);
 	wire_box_release(b);
 	if (b->ifindex == 0)
 		return;
-	(void)!rules_remove_box(g->nft, b->ifname, own_pair(b), &ignored);
+	(void)!rules_remove_box(g->nft, b->ifname, wire_own_pair(b), &ignored);
 	(void)put_ifinfo(netlink_message(g->route, RTM_DELLINK, 0, "veth"), b->ifindex);
 	(void)!netlink_commit(g->route, &ignored);
 	b->ifindex = 0;
 }
 
-/* ---- admitting ---- */
-
-static enum err remember(struct wire_admitted *a, size_t n)
-{
-	struct rules_pair *p;
-	size_t cap = a->cap;
-
-	if (n > WIRE_ADMIT_MAX - a->n)
-		return ERR_FULL;
-	while (cap < a->n + n)
-		cap = cap ? 2 * cap : 64;
-	if (cap == a->cap)
-		return OK;
-	p = realloc(a->pairs, cap * sizeof(*p));
-	if (!p)
-		return ERR_NOMEM;
-	a->pairs = p;
-	a->cap = cap;
-	return OK;
-}
-
-static bool is_admitted(const struct wire_admitted *a, uint32_t address, uint16_t port)
-{
-	for (size_t i = 0; i < a->n; i++)
-		if (a->pairs[i].address == address && a->pairs[i].port == port)
-			return true;
-	return false;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const struct rules_pair *x = a, *y = b;
-
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return (x->port > y->port) - (x->port < y->port);
-}
-
-static bool was_admitted(const struct wire_admitted *a, const struct rules_pair *p)
-{
-	return a->before && bsearch(p, a->before, a->n_before, sizeof(*p), compare);
-}
-
-/* Puts what is new of it at the end of the list, first what the kernel does not have yet: so many
- * are returned. */
-static size_t list(const struct wire_box *b, uint32_t address, const uint16_t *ports, size_t n)
-{
-	const struct rules_pair own = own_pair(b);
-	struct wire_admitted *a = b->admitted;
-	size_t unknown = a->n;
-
-	for (size_t i = 0; i < n; i++) {
-		struct rules_pair p = { .address = address, .port = ports[i] };
-
-		if (is_admitted(a, address, ports[i]) || compare(&p, &own) == 0)
-			continue;
-		a->pairs[a->n++] = p;
-		if (!was_admitted(a, &p)) {
-			a->pairs[a->n - 1] = a->pairs[unknown];
-			a->pairs[unknown++] = p;
-		}
-	}
-	return unknown;
-}
-
-enum err wire_admit(struct wire_gateway *g, const struct wire_box *b, uint32_t address,
-		    const uint16_t *ports, size_t n, struct wire_error *why)
-{
-	struct wire_admitted *a = b->admitted;
-	size_t before = a->n, unknown;
-	enum err e;
-
-	*why = (struct wire_error){ .what = "admitted addresses", .code = ENOSPC };
-	if (n > RULES_PORTS_MAX)
-		return ERR_LIMIT;
-	e = remember(a, n);
-	if (e != OK)
-		return e;
-	unknown = list(b, address, ports, n);
-	if (unknown == before)
-		return OK;
-	e = rules_admit(g->nft, b->ifname, a->pairs + before, unknown - before, why);
-	if (e != OK)
-		a->n = before;
-	return e;
-}
-
-void wire_admit_anew(struct wire_box *b)
-{
-	struct wire_admitted *a = b->admitted;
-
-	free(a->before);
-	a->before = a->pairs;
-	a->n_before = a->n;
-	a->pairs = NULL;
-	a->n = a->cap = 0;
-	if (a->n_before)
-		sort_items(a->before, a->n_before, sizeof(*a->before), compare);
-}
-
-enum err wire_admit_done(struct wire_gateway *g, struct wire_box *b, struct wire_error *why)
-{
-	struct wire_admitted *a = b->admitted;
-	size_t gone = 0;
-	enum err e;
-
-	if (a->n)
-		sort_items(a->pairs, a->n, sizeof(*a->pairs), compare);
-	for (size_t i = 0; i < a->n_before; i++)
-		if (!a->n || !bsearch(&a->before[i], a->pairs, a->n, sizeof(*a->pairs), compare))
-			a->before[gone++] = a->before[i];
-	e = withdraw(g, b, a->before, gone, why);
-	free(a->before);
-	a->before = NULL;
-	a->n_before = 0;
-	return e;
-}

@@ -14,12 +14,23 @@ literal() {
 	sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e 's/~/\\(ti/g' -e "s/^[.']/\\\\\&&/"
 }
 
+# @command is its words: "log query".
+page_of() {
+	printf '.Ss exeat %s\n.Bd -literal\n' "$1"
+	# shellcheck disable=SC2086
+	"$exeat" $1 --help | literal
+	printf '.Ed\n'
+}
+
 commands() {
 	"$exeat" --help | sed -n 's/^  \([a-z]*\)  *.*/\1/p' | while read -r command; do
 		[ "$command" = version ] && continue
-		printf '.Ss exeat %s\n.Bd -literal\n' "$command"
-		"$exeat" "$command" --help | literal
-		printf '.Ed\n'
+		page_of "$command"
+		# Those of its commands that have a --help of their own.
+		case $command in
+		policy) page_of "policy show"; page_of "policy reload" ;;
+		log) page_of "log query"; page_of "log summary" ;;
+		esac
 	done
 }
 

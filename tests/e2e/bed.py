@@ -70,6 +70,7 @@ class Bed:
         self.host_ns = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         self._internet()
         self.dns = Dns(self)
+        wait_until("the internet's wire carries", self._reaches_dns)
         self._ca()
         self.runs = 0
 
@@ -95,6 +96,15 @@ class Bed:
             sh(*inside, "-6", "addr", "add", f"2001:db8::{last}/64", "dev", "net0", "nodad")
         sh("ip", "route", "add", "default", "via", "203.0.113.254")
         self.holder = holder
+
+    def _reaches_dns(self):
+        """A veth that is up drops what is sent until the kernel's own watch over links has seen that, which on a
+        loaded machine is seconds later."""
+        try:
+            socket.create_connection((self.DNS, 53), 0.5).close()
+        except OSError:
+            return False
+        return True
 
     def in_internet(self, function):
         """Runs a function with this thread in the internet's namespace."""

@@ -63,18 +63,28 @@ class _Watch(threading.Thread):
             time.sleep(0.02)
 
 
-def _attack(bed, target, what, command="sleep 600", timeout=60, fake="worker"):
+def _attack(bed, target, what, command="sleep 600", timeout=60, fake="worker", until=None):
+    """Runs with one role played by a fake. @until: the command lives until that is said on stderr."""
     program, real = _programs(bed, fake, target, what), b.EXEAT
     bed.dns.zone["api.test"] = ["203.0.113.10"]
     try:
         b.EXEAT = program
-        run = bed.start(command, POLICY)
+        run = bed.start("read x" if until else command, POLICY, stdin=subprocess.PIPE)
     finally:
         b.EXEAT = real
     watch = _Watch(run)
     watch.start()
     began = time.monotonic()
+    said = b""
+    if until:
+        for line in run.process.stderr:
+            said += line
+            if until.encode() in line or b"channel is closed" in line:
+                break
+    run.process.stdin.close()
+    run.process.stdin = None
     run.wait(timeout)
+    run.err = said.decode() + run.err
     return run, time.monotonic() - began, watch.most
 
 
@@ -120,7 +130,10 @@ def answers_that_are_not_read_end_the_run_and_cost_no_memory(bed):
 
 def a_worker_that_never_gets_ready_is_not_waited_for_for_ever(bed):
     run, took, _ = _attack(bed, "supervisor", "mute")
-    b.check(run.status == 125 and run.err.count("did not get ready") == CRASHES_MAX, "it is said", run.status, run.err)
+    # The time in which all has to have started may be over before the last of them.
+    said = run.err.count("did not get ready")
+    b.check(run.status == 125 and (said == CRASHES_MAX or (said == CRASHES_MAX - 1 and "not started within" in run.err)),
+            "it is said", run.status, run.err)
     b.check(took < 50 and not run.left_behind(), "and ended", took, run.left_behind())
 
 
@@ -135,13 +148,13 @@ def without_a_certificate_from_the_broker_nothing_is_run(bed):
 
 
 def leases_tickets_and_dials_are_bounded(bed):
-    run, _, most = _attack(bed, "supervisor", "leases", command="sleep 20", timeout=120)
+    run, _, most = _attack(bed, "supervisor", "leases", until="leases given: ")
     b.check("leases given: " in run.err, "it went through", run.err)
     b.check(int(run.err.split("leases given: ")[1].split()[0]) <= 4096, "a table of 4,096", run.err)
     b.check(b.SANITIZED or all(kib < GROWTH_MAX for kib in most.values()), "nobody grows", most)
-    run, _, most = _attack(bed, "broker", "guesses", command="sleep 5", timeout=120)
+    run, _, most = _attack(bed, "broker", "guesses", until="grants given: ")
     b.check("grants given: 0\n" in run.err, "no guess is a ticket", run.err)
-    run, _, most = _attack(bed, "dialer", "probes", command="sleep 5", timeout=120)
+    run, _, most = _attack(bed, "dialer", "probes", until="dials made: ")
     b.check("dials made: 0\n" in run.err, "nothing that the policy would not allow", run.err)
     b.check(not bed.dns.asked("evil.test"), "nor is it asked for", bed.dns.queries)
 

@@ -69,7 +69,8 @@ def v4_works_and_v6_finds_no_way(bed):
     b.check(found[0] == ("200 1.1", 0), "-4", found)
     b.check([f[1] for f in found[1:]] == [7, 7, 7] and all("connect to" in f[0] for f in found[1:]),
             "-6, an address and a refused name find no way", found)
-    b.check(run.records("dns", name="api.test", type="AAAA", rcode="NOERROR", verdict="allow"), "on record", run.records("dns"))
+    empty = run.records("dns", name="api.test", type="AAAA", rcode="NOERROR", verdict="allow")
+    b.check(empty and not any("answers" in r for r in empty), "on record, with no address", run.records("dns"))
     b.check(run.record("dial")["address"] == "203.0.113.15", "one was dialled", run.records("dial"))
 
 

@@ -204,7 +204,7 @@ def a_policy_that_does_not_load_starts_nothing(bed):
 
 def a_box_that_cannot_be_made_is_told(bed):
     a = _appliance(bed)
-    for options, words in ((["--rootfs", "/nowhere"], "root"), (["--workspace", "/etc"], "the system's own folder"),
+    for options, words in ((["--rootfs", "/nowhere"], "/nowhere: No such"), (["--workspace", "/etc"], "the system's own folder"),
                            (["--output", "/nowhere/x"], "output /nowhere/x"), (["--output", "/dev/null"], "is no file")):
         done = a.command("sandbox", "start", "odd", "--policy", "web", *options, "--", "true")
         b.check(done.returncode == 1 and "it did not start" in done.stderr and words in done.stderr,
@@ -236,7 +236,8 @@ def exec_runs_as_one_of_the_boxs_own(bed):
     a.start("dev", "sleep 60")
     script = ("id -u; cat /proc/self/status; curl -sS https://api.test/from-exec > /dev/null && echo fetched; "
               "curl -sS https://other.test/ 2>/dev/null || echo refused; unshare -U true 2>/dev/null || echo walled; "
-              "echo $HOME $SSL_CERT_FILE; pwd; ls /proc/self/fd | wc -l; exit 9")
+              "echo $HOME $SSL_CERT_FILE; pwd; ls /proc/self/fd | wc -l; cat /proc/1/oom_score_adj /proc/self/oom_score_adj; "
+              "exit 9")
     run = lambda: a.command("sandbox", "exec", "dev", "--", "sh", "-c", script, env={"PATH": "/usr/bin:/bin", "LEAK": "x"})
     done = b.wait_until("the box has begun", lambda: (lambda d: d if "not begun" not in d.stderr else None)(run()))
     b.check(done.returncode == 9, "its status is the command's", done)
@@ -245,8 +246,9 @@ def exec_runs_as_one_of_the_boxs_own(bed):
     for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         b.check(f"{field}:\t0000000000000000" in lines, f"{field} is empty", done.stdout)
     b.check("NoNewPrivs:\t1" in lines and "Seccomp:\t2" in lines, "it is as locked up as the box", done.stdout)
-    b.check(lines[-6:] == ["fetched", "refused", "walled", "/home/box /etc/exeat/ca-bundle.pem", "/workspace", "4"],
-            "its network, walls, environment and descriptors are the box's", lines[-6:], done.stderr)
+    b.check(lines[-8:-2] == ["fetched", "refused", "walled", "/home/box /etc/exeat/ca-bundle.pem", "/workspace", "4"],
+            "its network, walls, environment and descriptors are the box's", lines[-8:], done.stderr)
+    b.check(lines[-2] == lines[-1] == "500", "where memory runs out it goes as early as the box", lines[-2:])
     a.one("request", sandbox="dev", path="/from-exec")
     a.one("control", path="/v1/sandboxes/dev/exec", status=200, sandbox="dev")
     done = a.command("sandbox", "exec", "dev", "--", "no-such-program")
@@ -268,6 +270,23 @@ def exec_ends_with_its_box_and_counts_in_its_control_groups(bed):
     a.stop("dev")
     b.check(more.wait(20) == 128 + signal.SIGKILL, "it ended with the box", more.returncode)
     more.stdout.close()
+
+
+def exec_that_is_killed_takes_its_command_along(bed):
+    a = _appliance(bed)
+    a.start("dev", "sleep 60")
+    _begun(a, "dev")
+    more = subprocess.Popen([b.EXEAT, "sandbox", "exec", "dev", "--socket", a.socket, "--", "sh", "-c",
+                             "echo up; exec sleep 60"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    b.check(more.stdout.readline() == b"up\n", "it runs")
+    command = pathlib.Path(f"/proc/{more.pid}/task/{more.pid}/children").read_text(encoding="utf-8").split()
+    b.check(len(command) == 1, "it has one child", command)
+    more.kill()
+    more.wait()
+    b.check(more.stdout.read() == b"", "nobody holds its output any more")
+    b.wait_until("its command is gone", lambda: not os.path.exists(f"/proc/{command[0]}"))
+    more.stdout.close()
+    a.stop("dev")
 
 
 def _begun(a, name):

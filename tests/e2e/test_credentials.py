@@ -88,6 +88,21 @@ def each_kind_puts_its_field_on(bed):
             run.records("credential"))
 
 
+def a_grant_lasts_for_its_connection_where_only_the_host_counts(bed):
+    _origins(bed)
+    urls = lambda name: " ".join(f"-o /dev/null https://{name}.test/{i}" for i in range(8))
+    run = bed.run(f"curl -sS {urls('api')}; curl -sS {urls('key')}", POLICY.replace("hosts: [key.test], credential: key",
+                                                                          "hosts: [key.test], methods: [GET], credential: key"),
+                  secrets=SECRETS)
+    sent = [r.get("authorization") or r.get("x-api-key") for r in bed.origin.requests]
+    b.check(sent == [f"Bearer {TOKEN}"] * 8 + [TOKEN] * 8, "each request bears it", run.err)
+    granted = [r["destination"] for r in run.records("credential", event="granted")]
+    b.check(0 < granted.count("api.test") < 8, "the broker is asked again once a second, not for each", granted)
+    b.check(granted.count("key.test") == 8, "and for each where the request itself is judged", granted)
+    named = [r.get("credential") for r in run.records("request", phase="end")]
+    b.check(named == ["api"] * 8 + ["key"] * 8, "each request's record names it", named)
+
+
 def the_answer_is_searched_and_filled_over_at_the_same_length(bed):
     _origins(bed)
     run = bed.run("curl -sS -i https://api.test/; curl -sS -i https://basic.test/", POLICY, secrets=SECRETS)

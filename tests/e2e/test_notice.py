@@ -46,6 +46,8 @@ def the_first_page_says_where_one_is_and_needs_no_rule(bed):
     record = run.record("request", host="exeat.internal")
     b.check(record["verdict"] == "allow" and record["status"] == 200 and record["path"] == "/"
             and "address" not in record, "on record, and nothing was dialled", record)
+    names = run.records("dns", name="exeat.internal", verdict="allow")
+    b.check(names and not any("rule" in r for r in names), "no rule allowed the name", names)
     b.check(bed.dns.asked("exeat.internal") == [], "the name is not asked upstream")
     b.check(bed.plain.connections == 0, "and nothing went out")
     run.verify()

@@ -54,7 +54,8 @@ start() {
 	local p i
 	config
 	rm -f "$RUN/audit.jsonl"
-	in_origin setsid python3 "$EXEAT_BENCH/names.py" "$DNS" > "$RUN/names.log" 2>&1 < /dev/null 7>&- &
+	ns_prefix "$NS_O"
+	"${NSP[@]}" setsid python3 "$EXEAT_BENCH/names.py" "$DNS" > "$RUN/names.log" 2>&1 < /dev/null 7>&- &
 	echo $! > "$RUN/names.pid"
 	# Not "ip netns exec": that hides the cgroups from the box's runtime.
 	nsenter --net="/run/netns/$NS_G" setsid "$EXEAT" run --policy "$RUN/policy.yaml" --settings "$RUN/exeat.yaml" --log "$RUN/audit.jsonl" \

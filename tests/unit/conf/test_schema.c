@@ -142,7 +142,7 @@ static void what_is_not_there_yet_says_so(void **state)
 static void types_are_not_bent(void **state)
 {
 	(void)state;
-	refuse("[a]", "a thing is a map of keys, not a list", NULL);
+	refuse("[a]", "a thing: a map of keys is wanted, not a list", NULL);
 	refuse("{name: [n]}", "\"name\" is text, not a list", NULL);
 	refuse("{name: n, texts: a}", "\"texts\" is a list", "write texts: [a]");
 	refuse("{name: n, texts: }", "\"texts\" is a list, not nothing",

@@ -188,9 +188,9 @@ static void status_shows_the_appliance_and_its_roles(void **state)
 {
 	(void)state;
 	assert_int_equal(call(cmd_status, 0, ""), 0);
-	has(out, "version       9.9\n");
-	has(out, "running       2\n");
-	has(out, "log writable  no\n");
+	has(out, "version        9.9\n");
+	has(out, "boxes running  2\n");
+	has(out, "log writable   no\n");
 	has(out, "\nROLE    PID  STATE  CRASHES\nbroker  12   ready  1\n");
 	assert_int_equal(call(cmd_status, 0, "--json"), 0);
 	has(out, "{\"version\":\"9.9\",\"pid\":7,");

@@ -13,6 +13,7 @@
 
 #include "proxy/cmd_log.h"
 #include "proxy/log_write.h"
+#include "proxy/record.h"
 
 static char dir[] = "/tmp/exeat-cmd-XXXXXX";
 static char path[96], folder[64];
@@ -102,6 +103,29 @@ static void help_is_no_error(void **state)
 	assert_int_equal(run(out, sizeof(out), "tail", "-h", NULL), 0);
 }
 
+static void words_that_no_record_has_are_no_filter(void **state)
+{
+	char out[8192];
+
+	(void)state;
+	assert_int_equal(run(out, sizeof(out), "query", "--verdict", "denied"), 64);
+	assert_non_null(strstr(out, "--verdict \"denied\": it takes allow or deny"));
+	assert_int_equal(run(out, sizeof(out), "query", "--kind", "request,dsn"), 64);
+	assert_non_null(strstr(out, "--kind: no record is of kind \"dsn\""));
+	assert_int_equal(run(out, sizeof(out), "summary", "--kind", "request,"), 64);
+	assert_non_null(strstr(out, "--kind: no record is of kind \"\""));
+}
+
+static void help_names_every_kind(void **state)
+{
+	char out[8192];
+
+	(void)state;
+	assert_int_equal(run(out, sizeof(out), "query", "--help", NULL), 0);
+	for (size_t k = 0; k < RECORD_KIND_COUNT; k++)
+		assert_non_null(strstr(out, record_kind_name((enum record_kind)k)));
+}
+
 static void a_file_that_is_not_there_is_said(void **state)
 {
 	char out[4096];
@@ -157,6 +181,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(usage_errors_exit_64),
 		cmocka_unit_test(help_is_no_error),
+		cmocka_unit_test(words_that_no_record_has_are_no_filter),
+		cmocka_unit_test(help_names_every_kind),
 		cmocka_unit_test(a_file_that_is_not_there_is_said),
 		cmocka_unit_test(the_default_file_is_verified_and_shown),
 		cmocka_unit_test(a_wrong_line_is_named_and_an_end_that_is_gone_is_found),

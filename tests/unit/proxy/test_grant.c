@@ -109,6 +109,15 @@ static void a_rule_without_a_credential_gives_none(void **state)
 	assert_status("mine.test", GRANT_NONE);
 }
 
+static void a_grant_lasts_where_neither_method_nor_path_can_change_it(void **state)
+{
+	(void)state;
+	assert_true(decide(ticket_to("basic.test"), PROTO_HTTPS, "GET", "/").lasts);
+	assert_false(decide(ticket_to("api.test"), PROTO_HTTPS, "GET", "/v1/user").lasts);
+	assert_false(decide(ticket_to("mine.test"), PROTO_HTTPS, "GET", "/").lasts);
+	assert_false(decide(ticket_to("empty.test"), PROTO_HTTPS, "GET", "/").lasts);
+}
+
 static void no_ticket_no_grant(void **state)
 {
 	struct grant g = decide(999, PROTO_HTTPS, "GET", "/v1/user");
@@ -217,6 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_allowed_request_gets_its_rules_credential),
 		cmocka_unit_test(a_rule_without_a_credential_gives_none),
+		cmocka_unit_test(a_grant_lasts_where_neither_method_nor_path_can_change_it),
 		cmocka_unit_test(no_ticket_no_grant),
 		cmocka_unit_test(a_ticket_for_another_host_gets_nothing_of_this_one),
 		cmocka_unit_test(what_the_policy_does_not_allow_gets_nothing),

@@ -364,6 +364,14 @@ static void a_box_that_would_see_what_it_must_not_is_refused(void **state)
 	m.output = str_of(w.dir);
 	ask_box(&m, "sh", 3);
 	assert_non_null(strstr(got.text, "output "));
+	m.output = STR("/etc/cron.d/exeat-test");
+	ask_box(&m, "sh", 3);
+	assert_non_null(strstr(got.text, "output /etc/cron.d/exeat-test: the system's own"));
+	assert_int_equal(access("/etc/cron.d/exeat-test", F_OK), -1);
+	m.output = str_of(w.log);
+	ask_box(&m, "sh", 3);
+	assert_non_null(strstr(got.text, "it is the audit log's"));
+	assert_int_equal(access(w.log, F_OK), -1);
 }
 
 /* ---- the log, and the end ---- */

@@ -45,6 +45,11 @@ static void lines_are_shown_in_columns(void **state)
 		  AT "-            -     dns a.test A NXDOMAIN\n" },
 		{ "{" TIME ",\"kind\":\"connect\",\"destination\":\"192.0.2.1\",\"port\":22,\"count\":3}",
 		  AT "-            -     connect 192.0.2.1 port 22 x3\n" },
+		{ "{" TIME ",\"kind\":\"access_request\",\"event\":\"asked\",\"number\":1,\"method\":\"GET\","
+		  "\"url\":\"https://a.test/\",\"reason\":\"because\"}",
+		  AT "-            -     request 1 asked: GET https://a.test/ because\n" },
+		{ "{" TIME ",\"kind\":\"access_request\",\"event\":\"closed\",\"number\":1,\"url\":\"x\",\"note\":\"no\"}",
+		  AT "-            -     request 1 closed: x (no)\n" },
 		{ "{" TIME ",\"kind\":\"unheard_of\",\"reason\":\"because\"}",
 		  AT "-            -     unheard_of because\n" },
 		{ "{" TIME "}", AT "-            -     \n" },

@@ -91,6 +91,46 @@ static void workspace_does_not_hold_the_log(void **state)
 	assert_true(ok(NULL, work, log_outside, &none));
 }
 
+static bool output_ok(const char *output)
+{
+	struct buf why;
+	bool good, told;
+
+	buf_init(&why, 8192);
+	good = run_output_ok(output, log_outside, &why);
+	told = why.n > 0;
+	buf_free(&why);
+	assert_int_equal(told, !good);
+	return good;
+}
+
+static void output_goes_into_no_file_of_the_systems_or_the_logs(void **state)
+{
+	char path[128], link[80];
+
+	(void)state;
+	assert_false(output_ok("/etc/passwd"));
+	assert_false(output_ok("/etc/is-not-there-yet"));
+	assert_false(output_ok("/tmp/../etc/is-not-there-yet"));
+	assert_false(output_ok(log_outside));
+	snprintf(path, sizeof(path), "%s/work/../work-log", base);
+	assert_false(output_ok(path));
+	snprintf(path, sizeof(path), "%s.20260131T120000Z-1", log_outside);
+	assert_false(output_ok(path));
+	snprintf(path, sizeof(path), "%s/work-log.policies/0a", base);
+	assert_true(output_ok(path));	/* there is no such folder: it will not be opened */
+	snprintf(link, sizeof(link), "%s/link", base);
+	assert_int_equal(symlink(log_outside, link), 0);
+	assert_false(output_ok(link));
+	assert_int_equal(unlink(link), 0);
+	/* A name that begins alike is another file. */
+	snprintf(path, sizeof(path), "%s-of-dev", log_outside);
+	assert_true(output_ok(path));
+	assert_true(output_ok(log_inside));
+	snprintf(path, sizeof(path), "%s/work/new", base);
+	assert_true(output_ok(path));
+}
+
 static void neither_folder_holds_a_secret(void **state)
 {
 	struct settings_secret secret = { .file = str_of(log_inside) };
@@ -111,6 +151,7 @@ int main(void)
 		cmocka_unit_test(folder_of_ones_own_is_a_workspace),
 		cmocka_unit_test(systems_folders_are_none_however_they_are_written),
 		cmocka_unit_test(workspace_does_not_hold_the_log),
+		cmocka_unit_test(output_goes_into_no_file_of_the_systems_or_the_logs),
 		cmocka_unit_test(neither_folder_holds_a_secret),
 	};
 

@@ -24,6 +24,9 @@ static int setup(void **state)
 
 	(void)state;
 	rig_open();
+	if (policy.image < 0)	/* a sandbox begins only where descriptors like this one find room */
+		policy.image = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_true(policy.image >= 0);
 	ended = 0;
 	why_ended[0] = '\0';
 	memset(&launcher, 0, sizeof(launcher));

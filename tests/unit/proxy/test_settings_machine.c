@@ -69,7 +69,7 @@ static void what_is_there_and_in_order_is_no_error(void **state)
 {
 	(void)state;
 	put("ca.pem", "text\n-----BEGIN CERTIFICATE-----\n", 0644);
-	put("secret", "v", 0600);
+	put("secret", "value-of-a", 0600);
 	check("resolver: {servers: [127.0.0.1]}\ntrust: {add: [%s/ca.pem]}\nsecrets: {a: {file: %s/secret}}\n"
 	      "log: {path: %s/audit.jsonl}\npolicies: {directory: %s}\n"
 	      "control: {group: root, socket: /run/exeat/control.sock}\n");
@@ -102,11 +102,18 @@ static void paths_that_are_not_there_are_told_at_their_place(void **state)
 static void what_others_could_change_is_told(void **state)
 {
 	(void)state;
-	put("open", "v", 0644);
+	put("open", "value-of-a", 0644);
 	expect("secrets: {a: {file: %s/open}}\n", "others can read or write it");
 	assert_int_equal(chmod(folder, 0777), 0);
 	expect("policies: {directory: %s}\n", "everybody can write to it");
 	assert_int_equal(chmod(folder, 0700), 0);
+}
+
+static void secret_that_is_too_short_is_told(void **state)
+{
+	(void)state;
+	put("short", "1234567", 0600);
+	expect("secrets: {a: {file: %s/short}}\n", "is shorter than 8 bytes");
 }
 
 static void the_wrong_kind_of_thing_is_told(void **state)
@@ -152,6 +159,7 @@ int main(void)
 		cmocka_unit_test(nothing_written_is_nothing_to_look_for),
 		cmocka_unit_test(paths_that_are_not_there_are_told_at_their_place),
 		cmocka_unit_test(what_others_could_change_is_told),
+		cmocka_unit_test(secret_that_is_too_short_is_told),
 		cmocka_unit_test(the_wrong_kind_of_thing_is_told),
 		cmocka_unit_test(a_group_that_does_not_exist_is_told),
 		cmocka_unit_test(a_server_without_a_way_to_it_is_told),

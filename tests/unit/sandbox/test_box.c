@@ -598,7 +598,7 @@ static void workspace_that_is_not_there_is_told(void **state)
 	(void)state;
 	spec.workspace = "/nonexistent/workspace";
 	assert_int_equal(prepare(&spec, &b), ERR_SYSTEM);
-	assert_non_null(strstr(failure, "workspace: no such folder"));
+	assert_non_null(strstr(failure, "/nonexistent/workspace: No such file or directory"));
 	assert_false(is_left(spec.id));
 }
 

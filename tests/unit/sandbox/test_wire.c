@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -589,6 +590,51 @@ static void there_is_no_ipv6_and_no_forwarding_at_either_end(void **state)
 	}
 }
 
+/* 0: the namespace has one neighbour, @address, told for good (flags of /proc/net/arp: it is there,
+ * and permanent). */
+static int look_at_neighbours(int ns, uint32_t address)
+{
+	struct in_addr in = { .s_addr = htonl(address) };
+	char line[256], want[64];
+	int n = 0, good = 0;
+	FILE *f;
+
+	if (setns(ns, CLONE_NEWNET) < 0)
+		return 1;
+	f = fopen("/proc/thread-self/net/arp", "re");
+	if (!f || !fgets(line, sizeof(line), f))
+		return 2;
+	snprintf(want, sizeof(want), "%s ", inet_ntoa(in));
+	for (; fgets(line, sizeof(line), f); n++)
+		good += strncmp(line, want, strlen(want)) == 0 && strstr(line, " 0x6 ");
+	return n == 1 && good == 1 ? 0 : 3;
+}
+
+/* What they learn would be of a table that all namespaces share. */
+static void ends_know_each_other_and_learn_nothing(void **state)
+{
+	struct wire_error why = { "", 0 };
+	struct wire_gateway *g;
+	struct wire_box b;
+	int ns[2];
+
+	(void)state;
+	need(wire_gateway_open(&g, &why), &why);
+	need(wire_box_open(g, 0, &world.pool, -1, &b, &why), &why);
+	expect(&b, (struct act){ SOCK_STREAM, 0, ELSEWHERE, 53 }, 0);
+	ns[0] = wire_gateway_netns(g);
+	ns[1] = b.netns;
+	for (size_t i = 0; i < 2; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(look_at_neighbours(ns[i], i == 0 ? b.address : b.gateway));
+		assert_int_equal(finish(pid), 0);
+	}
+	wire_box_close(g, &b);
+	wire_gateway_close(g);
+}
+
 static void pool_that_is_used_up_opens_no_box(void **state)
 {
 	struct wire_error why = { "", 0 };
@@ -667,6 +713,7 @@ int main(void)
 		cmocka_unit_test(number_used_again_inherits_no_admission),
 		cmocka_unit_test(admitting_twice_is_no_error_and_too_many_is_one),
 		cmocka_unit_test(there_is_no_ipv6_and_no_forwarding_at_either_end),
+		cmocka_unit_test(ends_know_each_other_and_learn_nothing),
 		cmocka_unit_test(pool_that_is_used_up_opens_no_box),
 		cmocka_unit_test(thread_is_back_in_its_own_namespace),
 		cmocka_unit_test(without_any_rule_nothing_is_reached),
