@@ -18,7 +18,8 @@ GROUP, MEMBER = "nogroup", 65534
 
 
 def _appliance(bed):
-    if not hasattr(bed, "hostile"):
+    """One for all cases; a case that has started another has ended it."""
+    if not hasattr(bed, "hostile") or bed.hostile.process.poll() is not None:
         bed.hostile = ap.Appliance(bed, {"web": POLICY})
     return bed.hostile
 
