@@ -3,12 +3,17 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sandbox/box.h"
 #include "sandbox/enter.h"
+
+#define BEGIN_MS 10000
+#define RETRY_MS 10
 
 /* 0: the box has not begun, or has ended. */
 static int read_first(const char *folder)
@@ -23,6 +28,18 @@ static int read_first(const char *folder)
 		pid = 0;
 	if (f)
 		fclose(f);
+	return pid;
+}
+
+/* For the appliance a box runs once it may begin; its first process is there a moment later. */
+static int wait_for_first(const char *folder)
+{
+	int pid = read_first(folder);
+
+	for (int ms = 0; pid <= 0 && ms < BEGIN_MS && access(folder, F_OK) == 0; ms += RETRY_MS) {
+		poll(NULL, 0, RETRY_MS);
+		pid = read_first(folder);
+	}
 	return pid;
 }
 
@@ -65,7 +82,7 @@ int box_exec(const char *command, const struct json_t *answer, char *const *word
 	enum err e;
 
 	if (id && folder && folder[0] == '/') {
-		spec.first = read_first(folder);
+		spec.first = wait_for_first(folder);
 		environment = read_environment(folder);
 		list = list_of(json_object_get(environment, "env"));
 	}

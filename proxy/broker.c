@@ -110,12 +110,6 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	return secrets_to_come == 0;
 }
 
-static void tell(struct role_env *env, uint16_t type, const void *msg)
-{
-	if (channel_send(env->supervisor, type, msg, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* it is gone, and has said why */
-}
-
 /* An empty PEM says that the sandbox could not be taken. */
 static void take_sandbox(struct role_env *env, const struct msg_sandbox *m, int *fds, size_t n_fds)
 {
@@ -126,39 +120,25 @@ static void take_sandbox(struct role_env *env, const struct msg_sandbox *m, int 
 		told.pem = buf_str(&ca.pem);
 		told.sealed = buf_str(&ca.sealed);
 	}
-	tell(env, MSG_SANDBOX_CA, &told);
+	role_tell(env, MSG_SANDBOX_CA, &told);
 	broker_ca_free(&ca);
-}
-
-/* A sandbox that is not there was given up, and the supervisor has been told. */
-static void take_peer(struct role_env *env, const struct msg_peer *m, int fd)
-{
-	enum err e = broker_peer(env->state, m, fd);
-
-	if (e != OK && e != ERR_NOTFOUND)
-		role_lose_sandbox(env, m->sandbox, err_text(e));
-}
-
-static void take_policy(struct role_env *env, const struct msg_policy *m, int *fds, size_t n_fds)
-{
-	enum err e = broker_policy(env->state, m, fds, n_fds);
-	/* A sandbox that was given up goes on under no policy. */
-	const struct msg_policy_taken taken = { .sandbox = m->sandbox,
-						.ok = e == OK || e == ERR_NOTFOUND };
-
-	tell(env, MSG_POLICY_TAKEN, &taken);
 }
 
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
+	const struct msg_sandbox_gone *gone = msg;
+	const struct msg_policy *policy = msg;
+	const struct msg_peer *peer = msg;
+
 	if (type == MSG_SANDBOX)
 		take_sandbox(env, msg, fds, n_fds);
 	else if (type == MSG_SANDBOX_GONE)
-		broker_sandbox_gone(env->state, ((const struct msg_sandbox_gone *)msg)->sandbox);
+		broker_sandbox_gone(env->state, gone->sandbox);
 	else if (type == MSG_PEER)
-		take_peer(env, msg, fds[0]);
+		role_peer_taken(env, peer->sandbox, broker_peer(env->state, peer, fds[0]));
 	else if (type == MSG_POLICY)
-		take_policy(env, msg, fds, n_fds);
+		role_policy_taken(env, policy->sandbox,
+				  broker_policy(env->state, policy, fds, n_fds));
 	else
 		channel_close_fds(fds, n_fds);
 }

@@ -2,10 +2,7 @@
 
 #include <jansson.h>
 
-#include "conf/json.h"
-#include "proxy/control.h"
 #include "proxy/show.h"
-#include "proxy/usage.h"
 #include "proxy/verbs.h"
 
 static const char usage_text[] =
@@ -35,21 +32,8 @@ static int reload(const struct verb_call *call)
 {
 	struct control_ask ask = { .command = call->command, .socket = call->socket, .method = "POST",
 				   .target = STR("/v1/policy/reload") };
-	struct buf body;
-	struct json j;
-	int status;
 
-	buf_init(&body, CONTROL_BODY_MAX);
-	json_init(&j, &body);
-	json_object(&j);
-	if (call->value[0])
-		json_put_str(&j, "sandbox", str_of(call->value[0]));
-	json_object_end(&j);
-	ask.body = buf_str(&body);
-	status = body.failed ? usage_wrong(call->command, "--sandbox is too long")
-			     : verb_ask(call, &ask, show);
-	buf_free(&body);
-	return status;
+	return verb_ask_with(call, &ask, "sandbox", call->value[0], show);
 }
 
 int cmd_reload(int argc, char **argv)

@@ -2,11 +2,10 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "conf/json.h"
-#include "proxy/control.h"
 #include "proxy/control_api.h"
 #include "proxy/show.h"
 #include "proxy/usage.h"
@@ -31,6 +30,7 @@ static const char usage_text[] =
 	"\n"
 	"The exit status is 0; 1 if it was refused, 69 if there is no appliance, 64 for a wrong command line.\n";
 
+#define TARGET_MAX 64
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
 static void show_list(const json_t *answer)
@@ -66,41 +66,40 @@ static int list(const struct verb_call *call)
 	return verb_ask(call, &ask, show_list);
 }
 
-static int ask_about(const struct verb_call *call, const char *method, struct str body)
+/* One that is asked for by its number. False: it is none, which was said. */
+static bool target(const struct verb_call *call, char *out, size_t size)
 {
-	struct control_ask ask = { .command = call->command, .socket = call->socket,
-				   .method = method, .body = body };
-	char target[64];
 	uint64_t number;
 
-	if (!str_to_u64(str_of(call->words[0]), UINT32_MAX, &number))
-		return usage_wrong(call->command, "\"%s\" is no number of a request", call->words[0]);
-	snprintf(target, sizeof(target), "/v1/requests/%" PRIu64, number);
-	ask.target = str_of(target);
-	return verb_ask(call, &ask, show_one);
+	if (!str_to_u64(str_of(call->words[0]), UINT32_MAX, &number)) {
+		(void)usage_wrong(call->command, "\"%s\" is no number of a request", call->words[0]);
+		return false;
+	}
+	snprintf(out, size, "/v1/requests/%" PRIu64, number);
+	return true;
 }
 
 static int show(const struct verb_call *call)
 {
-	return ask_about(call, "GET", STR_NONE);
+	struct control_ask ask = { .command = call->command, .socket = call->socket, .method = "GET" };
+	char path[TARGET_MAX];
+
+	if (!target(call, path, sizeof(path)))
+		return EX_USAGE;
+	ask.target = str_of(path);
+	return verb_ask(call, &ask, show_one);
 }
 
 static int close_one(const struct verb_call *call)
 {
-	struct buf body;
-	struct json j;
-	int status;
+	struct control_ask ask = { .command = call->command, .socket = call->socket,
+				   .method = "DELETE" };
+	char path[TARGET_MAX];
 
-	buf_init(&body, CONTROL_BODY_MAX);
-	json_init(&j, &body);
-	json_object(&j);
-	if (call->value[0])
-		json_put_str(&j, "note", str_of(call->value[0]));
-	json_object_end(&j);
-	status = body.failed ? usage_wrong(call->command, "--note is too long")
-			     : ask_about(call, "DELETE", buf_str(&body));
-	buf_free(&body);
-	return status;
+	if (!target(call, path, sizeof(path)))
+		return EX_USAGE;
+	ask.target = str_of(path);
+	return verb_ask_with(call, &ask, "note", call->value[0], show_one);
 }
 
 int cmd_request(int argc, char **argv)

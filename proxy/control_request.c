@@ -22,29 +22,6 @@
 
 /* ---- answers ---- */
 
-static const char *reason_of(unsigned status)
-{
-	static const struct {
-		unsigned status;
-		const char *reason;
-	} reasons[] = {
-		{ 200, "OK" }, { 201, "Created" }, { 202, "Accepted" }, { 400, "Bad Request" },
-		{ 403, "Forbidden" }, { 404, "Not Found" }, { 405, "Method Not Allowed" },
-		{ 408, "Request Timeout" }, { 409, "Conflict" }, { 411, "Length Required" },
-		{ 413, "Content Too Large" }, { 414, "URI Too Long" },
-		{ 415, "Unsupported Media Type" }, { 417, "Expectation Failed" },
-		{ 422, "Unprocessable Content" }, { 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" }, { 501, "Not Implemented" },
-		{ 503, "Service Unavailable" }, { 504, "Gateway Timeout" },
-		{ 505, "HTTP Version Not Supported" },
-	};
-
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	return "Other";
-}
-
 struct answer {
 	unsigned status;
 	const char *type;
@@ -68,7 +45,7 @@ static void answer_write(struct buf *out, const struct answer *a)
 		fields_add(&fields, STR("retry-after"), STR("1"));
 	if (a->close)
 		fields_add(&fields, STR("connection"), STR("close"));
-	http1_write_response(out, a->status, str_of(reason_of(a->status)), &fields);
+	http1_write_response(out, a->status, str_of(http1_reason(a->status)), &fields);
 	buf_put_str(out, a->body);
 	fields_free(&fields);
 }
@@ -80,7 +57,7 @@ static void problem_json(struct buf *out, unsigned status, struct str why,
 
 	json_init(&j, out);
 	json_object(&j);
-	json_put_str(&j, "title", str_of(reason_of(status)));
+	json_put_str(&j, "title", str_of(http1_reason(status)));
 	json_put_u64(&j, "status", status);
 	json_put_str(&j, "detail", why);
 	if (errors && errors->n) {

@@ -20,36 +20,21 @@ static void take_sandbox(struct role_env *env, const struct msg_sandbox *m, int 
 		role_lose_sandbox(env, m->sandbox, err_text(e));
 }
 
-static void take_policy(struct role_env *env, const struct msg_policy *m, int *fds, size_t n_fds)
-{
-	enum err e = dialer_policy(env->state, m, fds, n_fds);
-	/* A sandbox that was given up goes on under no policy. */
-	const struct msg_policy_taken taken = { .sandbox = m->sandbox,
-						.ok = e == OK || e == ERR_NOTFOUND };
-
-	if (channel_send(env->supervisor, MSG_POLICY_TAKEN, &taken, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* it is gone, and has said why */
-}
-
-/* A sandbox that is not there was given up, and the supervisor has been told. */
-static void take_peer(struct role_env *env, const struct msg_peer *m, int fd)
-{
-	enum err e = dialer_peer(env->state, m, fd);
-
-	if (e != OK && e != ERR_NOTFOUND)
-		role_lose_sandbox(env, m->sandbox, err_text(e));
-}
-
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
 {
+	const struct msg_sandbox_gone *gone = msg;
+	const struct msg_policy *policy = msg;
+	const struct msg_peer *peer = msg;
+
 	if (type == MSG_SANDBOX)
 		take_sandbox(env, msg, fds, n_fds);
 	else if (type == MSG_SANDBOX_GONE)
-		dialer_sandbox_gone(env->state, ((const struct msg_sandbox_gone *)msg)->sandbox);
+		dialer_sandbox_gone(env->state, gone->sandbox);
 	else if (type == MSG_PEER)
-		take_peer(env, msg, fds[0]);
+		role_peer_taken(env, peer->sandbox, dialer_peer(env->state, peer, fds[0]));
 	else if (type == MSG_POLICY)
-		take_policy(env, msg, fds, n_fds);
+		role_policy_taken(env, policy->sandbox,
+				  dialer_policy(env->state, policy, fds, n_fds));
 	else
 		channel_close_fds(fds, n_fds);
 }

@@ -88,6 +88,8 @@ bool http1_begun(const struct http1_parser *p);
  * be smuggled. */
 void http1_write_request(struct buf *out, struct str method, struct str target,
 			 const struct fields *fields);
+/* What our own answers say beside their status (RFC 9110 15); "Other" for one that none has. */
+const char *http1_reason(unsigned status);
 void http1_write_response(struct buf *out, unsigned status, struct str reason,
 			  const struct fields *fields);
 void http1_write_chunk(struct buf *out, struct str data);

@@ -1,5 +1,31 @@
 #include "proxy/http1.h"
 
+/* ---- statuses ---- */
+
+const char *http1_reason(unsigned status)
+{
+	static const struct {
+		unsigned status;
+		const char *reason;
+	} rows[] = {
+		{ 200, "OK" }, { 201, "Created" }, { 202, "Accepted" }, { 400, "Bad Request" },
+		{ 403, "Forbidden" }, { 404, "Not Found" }, { 405, "Method Not Allowed" },
+		{ 408, "Request Timeout" }, { 409, "Conflict" }, { 411, "Length Required" },
+		{ 413, "Content Too Large" }, { 414, "URI Too Long" },
+		{ 415, "Unsupported Media Type" }, { 417, "Expectation Failed" },
+		{ 421, "Misdirected Request" }, { 422, "Unprocessable Content" },
+		{ 429, "Too Many Requests" }, { 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" }, { 501, "Not Implemented" },
+		{ 503, "Service Unavailable" }, { 504, "Gateway Timeout" },
+		{ 505, "HTTP Version Not Supported" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].status == status)
+			return rows[i].reason;
+	return "Other";
+}
+
 /* ---- heads ---- */
 
 /* What is no token, holds a control byte or could end its line early must not go out: it was let in

@@ -1,10 +1,10 @@
 /* Theory of operation
  *
  * Orders are carried out one after the other, each with one answer that repeats its number. Only a
- * box whose folders are on a file system that may hang waits, until a child has seen that they
- * answer. Roles are started as the supervisor's children, not the launcher's: they die with it and
- * it waits for them. So is a second launcher, which takes over when the first has died. Keepers are
- * the launcher's own children: all that the supervisor needs of one is its channel.
+ * box with folders of the host waits, until a child has seen that their file system answers. Roles
+ * are started as the supervisor's children, not the launcher's: they die with it and it waits for
+ * them. So is a second launcher, which takes over when the first has died. Keepers are the
+ * launcher's own children: all that the supervisor needs of one is its channel.
  *
  * What may be asked for is little: a role by its number, a wire by its index, a box by its
  * description. The supervisor cannot name a program of the host's. It does name what an operator

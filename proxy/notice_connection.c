@@ -84,7 +84,7 @@ static void send_reply(struct notice_connection *c)
 		notice_problem(r, 503, "there is no memory for the answer");
 	fields_init(&f, REPLY_FIELDS_MAX);
 	put_fields(c, &f);
-	http1_write_response(out, r->status, str_of(notice_status_text(r->status)), &f);
+	http1_write_response(out, r->status, str_of(http1_reason(r->status)), &f);
 	if (!c->head_only)
 		buf_put_str(out, buf_str(&r->body));
 	c->over |= fields_failed(&f) || out->failed;

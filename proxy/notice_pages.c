@@ -16,6 +16,7 @@
 #include "policy/name.h"
 #include "policy/request_text.h"
 #include "proxy/access_table.h"
+#include "proxy/http1.h"
 #include "proxy/notice_state.h"
 #include "proxy/refusal_list.h"
 
@@ -38,26 +39,6 @@ void notice_reply_free(struct notice_reply *r)
 	buf_free(&r->body);
 }
 
-const char *notice_status_text(unsigned status)
-{
-	static const struct {
-		unsigned status;
-		const char *text;
-	} texts[] = {
-		{ 200, "OK" }, { 202, "Accepted" }, { 400, "Bad Request" }, { 403, "Forbidden" },
-		{ 404, "Not Found" }, { 405, "Method Not Allowed" }, { 408, "Request Timeout" },
-		{ 413, "Content Too Large" }, { 414, "URI Too Long" }, { 415, "Unsupported Media Type" },
-		{ 421, "Misdirected Request" }, { 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" }, { 501, "Not Implemented" },
-		{ 503, "Service Unavailable" }, { 505, "HTTP Version Not Supported" },
-	};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		if (texts[i].status == status)
-			return texts[i].text;
-	return "Error";
-}
-
 /* @name: what of the request the detail is about, or NULL. */
 static void problem(struct notice_reply *r, unsigned status, const char *name, const char *detail)
 {
@@ -74,7 +55,7 @@ static void problem(struct notice_reply *r, unsigned status, const char *name, c
 	json_init(&j, &r->body);
 	json_object(&j);
 	json_put_str(&j, "type", STR("about:blank"));
-	json_put_str(&j, "title", str_of(notice_status_text(status)));
+	json_put_str(&j, "title", str_of(http1_reason(status)));
 	json_put_u64(&j, "status", status);
 	json_put_str(&j, "detail", buf_str(&text));
 	if (r->retry_after)

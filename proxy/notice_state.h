@@ -82,7 +82,6 @@ void notice_problem(struct notice_reply *r, unsigned status, const char *detail)
 /* What was waited for is known. */
 void notice_answer_ca(struct notice *n, struct str der, struct notice_reply *r);
 void notice_answer_access(const struct msg_access_taken *m, struct notice_reply *r);
-const char *notice_status_text(unsigned status);
 
 /* ---- notice_policy.c ---- */
 void notice_put_policy(struct notice *n, enum notice_form form, struct buf *out);

@@ -38,13 +38,31 @@ void role_fatal(const struct role_program *role, const char *fmt, ...)
 	exit(1);
 }
 
-void role_lose_sandbox(void *arg, uint32_t sandbox, const char *why)
+void role_tell(struct role_env *env, uint16_t type, const void *msg)
+{
+	if (channel_send(env->supervisor, type, msg, NULL, 0) != OK)
+		event_base_loopbreak(env->base);
+}
+
+void role_lose_sandbox(void *env, uint32_t sandbox, const char *why)
 {
 	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
-	struct role_env *env = arg;
 
-	if (channel_send(env->supervisor, MSG_SANDBOX_LOST, &m, NULL, 0) != OK)
-		event_base_loopbreak(env->base);	/* it is gone, and has said why */
+	role_tell(env, MSG_SANDBOX_LOST, &m);
+}
+
+void role_peer_taken(struct role_env *env, uint32_t sandbox, enum err e)
+{
+	if (e != OK && e != ERR_NOTFOUND)
+		role_lose_sandbox(env, sandbox, err_text(e));
+}
+
+void role_policy_taken(struct role_env *env, uint32_t sandbox, enum err e)
+{
+	const struct msg_policy_taken m = { .sandbox = sandbox,
+					    .ok = e == OK || e == ERR_NOTFOUND };
+
+	role_tell(env, MSG_POLICY_TAKEN, &m);
 }
 
 static void confine_and_serve(struct life *life)

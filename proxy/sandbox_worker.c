@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proxy/access_table.h"
+#include "proxy/clock.h"
 
 /* ---- leases ---- */
 
@@ -52,11 +53,8 @@ static void on_lease(struct sandbox *s, const struct msg_lease *m)
 static void on_access(struct sandbox *s, const struct msg_access *m)
 {
 	struct msg_access_taken answer = { .id = m->id };
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	access_table_ask(s->a->access, s->a->ring, str_of(s->name), m,
-			 (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, &answer);
+	access_table_ask(s->a->access, s->a->ring, str_of(s->name), m, clock_wall_us(), &answer);
 	(void)!part_send(&s->worker, MSG_ACCESS_TAKEN, &answer, NULL, 0);
 }
 

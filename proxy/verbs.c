@@ -9,6 +9,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "conf/json.h"
+#include "proxy/control.h"
 #include "proxy/control_api.h"
 #include "proxy/show.h"
 #include "proxy/usage.h"
@@ -145,6 +147,26 @@ int verb_ask(const struct verb_call *call, const struct control_ask *ask,
 	if (status == EX_OK && (fflush(stdout) != 0 || ferror(stdout)))
 		status = EXIT_FAILURE;
 	control_reply_free(&reply);
+	return status;
+}
+
+int verb_ask_with(const struct verb_call *call, struct control_ask *ask, const char *member,
+		  const char *value, void (*show)(const struct json_t *answer))
+{
+	struct buf body;
+	struct json j;
+	int status;
+
+	buf_init(&body, CONTROL_BODY_MAX);
+	json_init(&j, &body);
+	json_object(&j);
+	if (value)
+		json_put_str(&j, member, str_of(value));
+	json_object_end(&j);
+	ask->body = buf_str(&body);
+	status = body.failed ? usage_wrong(call->command, "--%s is too long", member)
+			     : verb_ask(call, ask, show);
+	buf_free(&body);
 	return status;
 }
 

@@ -26,7 +26,8 @@ struct verb_option {
 
 struct verb_call {
 	const char *command;		/* "exeat sandbox start" */
-	const char *value[VERB_OPTIONS_MAX];	/* as the verb's options; without a value: "" */
+	/* As the verb's options. NULL: it was not given; of one that takes none: "" */
+	const char *value[VERB_OPTIONS_MAX];
 	char **words;
 	unsigned n;
 	char **behind;			/* NULL-ended, behind "--"; NULL: nothing stood there */
@@ -57,6 +58,10 @@ int verbs_run(const struct verbs *v, int argc, char **argv);
 /* Asks, shows the answer with @show (--json: as it is), and says the exit status. */
 int verb_ask(const struct verb_call *call, const struct control_ask *ask,
 	     void (*show)(const struct json_t *answer));
+/* The same with a body that has one member, the value of an option that is called as it; NULL: it
+ * was not given, and neither is the member. */
+int verb_ask_with(const struct verb_call *call, struct control_ask *ask, const char *member,
+		  const char *value, void (*show)(const struct json_t *answer));
 /* A file's path from its '/', as an appliance needs it. False: the folder that it starts from is
  * not known; said on stderr. */
 bool verb_path(const struct verb_call *call, const char *path, struct buf *out);

@@ -14,6 +14,31 @@
 #define PATH_BYTES 512
 #define STEP_MS 5
 
+/* One tree (v2), or one of each controller (v1), or both. The first error; ERR_NOTFOUND where @fn
+ * says so of all. */
+static enum err in_every_tree(const char *name, enum err (*fn)(const char *cgroup))
+{
+	char path[PATH_BYTES];
+	DIR *d = opendir(CGROUP_ROOT);
+	enum err e;
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
+	e = fn(path);
+	for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) {
+		enum err one;
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), CGROUP_ROOT "/%s/%s", entry->d_name, name);
+		one = fn(path);
+		if (one != ERR_NOTFOUND && (e == OK || e == ERR_NOTFOUND))
+			e = one;
+	}
+	if (d)
+		closedir(d);
+	return e;
+}
+
 /* One of the words of a line. */
 static bool has_word(const char *line, const char *word)
 {
@@ -98,7 +123,7 @@ static enum err remove_one(const char *cgroup)
 	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
 
 	if (access(cgroup, F_OK) < 0)
-		return OK;	/* even where nothing can be written to */
+		return ERR_NOTFOUND;	/* even where nothing can be written to */
 	for (int waited = 0; rmdir(cgroup) < 0; waited += STEP_MS) {
 		/* Only what is no cgroup is "not empty". */
 		if (errno == ENOENT || errno == ENOTDIR || errno == ENOTEMPTY)
@@ -113,25 +138,9 @@ static enum err remove_one(const char *cgroup)
 
 enum err cgroup_remove(const char *name)
 {
-	char path[PATH_BYTES];
-	DIR *d = opendir(CGROUP_ROOT);
-	enum err e;
+	enum err e = in_every_tree(name, remove_one);
 
-	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
-	e = remove_one(path);
-	for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) {
-		enum err one;
-
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), CGROUP_ROOT "/%s/%s", entry->d_name, name);
-		one = remove_one(path);
-		if (e == OK)
-			e = one;
-	}
-	if (d)
-		closedir(d);
-	return e;
+	return e == ERR_NOTFOUND ? OK : e;
 }
 
 /* ---- joining ---- */
@@ -156,23 +165,5 @@ static enum err join_one(const char *cgroup)
 
 enum err cgroup_join(const char *name)
 {
-	char path[PATH_BYTES];
-	DIR *d = opendir(CGROUP_ROOT);
-	enum err e;
-
-	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
-	e = join_one(path);
-	for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) {
-		enum err one;
-
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), CGROUP_ROOT "/%s/%s", entry->d_name, name);
-		one = join_one(path);
-		if (one != ERR_NOTFOUND && (e == OK || e == ERR_NOTFOUND))
-			e = one;
-	}
-	if (d)
-		closedir(d);
-	return e;
+	return in_every_tree(name, join_one);
 }

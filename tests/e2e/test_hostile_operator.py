@@ -127,6 +127,15 @@ def a_member_cannot_fill_the_log_with_what_is_refused_to_him(bed):
     b.check(any(r.get("peer_uid") == 0 and r["status"] == 404 for r in refused), "root's has its record", refused[-3:])
 
 
+def exec_may_follow_a_start_at_once(bed):
+    a = _appliance(bed)
+    for n in range(5):
+        a.start_box(f"quick{n}", ["sleep", "60"], "web")
+        done = a.command("sandbox", "exec", f"quick{n}", "--", "echo", "in it")
+        b.check(done.returncode == 0 and done.stdout == "in it\n", "the command runs in the box", done)
+        a.stop_box(f"quick{n}", "--kill")
+
+
 def _file_system_that_never_answers(folder):
     os.mkdir(folder)
     fuse = os.open("/dev/fuse", os.O_RDWR)

@@ -25,7 +25,7 @@
 
 #include "proxy/control.h"
 
-#define RIG_WAIT_S 10
+#define RIG_WAIT_S 30
 #define RIG_DONE_MAX 256
 
 struct rig_args {
@@ -157,16 +157,24 @@ static inline const struct rig_done *rig_last(const struct rig *r)
 	return &r->done[(r->n_done - 1) % RIG_DONE_MAX];
 }
 
-static inline void rig_open(struct rig *r, int listener, gid_t group)
+/* @slow_ms, @idle_ms: as the program has them, where they are 0. */
+static inline void rig_open_with(struct rig *r, int listener, gid_t group, unsigned slow_ms,
+				 unsigned idle_ms)
 {
 	struct control_config config = { .listener = listener, .group = group, .routes = rig_routes,
-					 .on_done = rig_on_done, .arg = r, .slow_ms = 150, .idle_ms = 300 };
+					 .on_done = rig_on_done, .arg = r, .slow_ms = slow_ms,
+					 .idle_ms = idle_ms };
 
 	*r = (struct rig){ .base = event_base_new() };
 	assert_non_null(r->base);
 	config.base = r->base;
 	r->control = control_new(&config);
 	assert_non_null(r->control);
+}
+
+static inline void rig_open(struct rig *r, int listener, gid_t group)
+{
+	rig_open_with(r, listener, group, 0, 0);
 }
 
 static inline void rig_close(struct rig *r)

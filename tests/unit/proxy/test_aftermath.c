@@ -62,7 +62,7 @@ static void the_folder_is_made_as_after_the_machines_start(void **state)
 	assert_true(begin(&fd, text, sizeof(text)));
 	assert_null(strstr(text, "in order"));
 	assert_int_equal(stat(folder, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(st.st_mode & 07777, 0711);
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	aftermath_end(fd);

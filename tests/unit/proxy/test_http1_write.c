@@ -124,6 +124,15 @@ static void an_answer_with_a_bad_status_or_reason_fails(void **state)
 	fields_free(&f);
 }
 
+static void statuses_of_our_own_have_their_registered_reason(void **state)
+{
+	(void)state;
+	assert_string_equal(http1_reason(200), "OK");
+	assert_string_equal(http1_reason(421), "Misdirected Request");
+	assert_string_equal(http1_reason(505), "HTTP Version Not Supported");
+	assert_string_equal(http1_reason(299), "Other");
+}
+
 static void a_head_over_the_buffers_limit_fails_whole(void **state)
 {
 	struct fields f;
@@ -206,6 +215,7 @@ int main(void)
 		cmocka_unit_test(what_is_written_is_read_as_the_same_message),
 		cmocka_unit_test(nothing_can_be_smuggled_into_a_request),
 		cmocka_unit_test(an_answer_with_a_bad_status_or_reason_fails),
+		cmocka_unit_test(statuses_of_our_own_have_their_registered_reason),
 		cmocka_unit_test(a_head_over_the_buffers_limit_fails_whole),
 		cmocka_unit_test(targets_have_the_form_that_their_method_allows),
 	};
