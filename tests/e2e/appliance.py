@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import re
 import shutil
 import socket
@@ -87,7 +88,7 @@ class Appliance(b.Run):
 
     last = None     # one that a case which failed has left would be in the next one's way
 
-    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None,
+    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None, descriptors=None,
                  **popen):
         if Appliance.last and Appliance.last.process.poll() is None:
             Appliance.last.process.kill()
@@ -106,10 +107,14 @@ class Appliance(b.Run):
             secrets, f"log: {{path: {log}}}\ncontrol: {{socket: {self.socket}{f', group: {group}' if group else ''}}}\n"
                      f"policies: {{directory: {self.dir}/policies}}\n" + extra)
         self.errors = f"{self.dir}/errors{bed.runs}"
+
+        def prepare():
+            b.LIBC.prctl(1, 9)      # it dies with the test, also where a case has failed and left it
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
         with open(self.errors, "wb") as f:
-            # It dies with the test, also where a case has failed and left it.
             super().__init__(bed, subprocess.Popen([exeat, "serve", "--settings", self.settings], stdout=f, stderr=f,
-                                                   stdin=subprocess.DEVNULL, preexec_fn=lambda: b.LIBC.prctl(1, 9),
+                                                   stdin=subprocess.DEVNULL, preexec_fn=prepare,
                                                    **popen), log)
         self.status = None
         if ready:

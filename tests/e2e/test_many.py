@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import resource
 import socket
 import subprocess
 import time
@@ -336,7 +335,7 @@ def thirty_clients_at_once_all_succeed(bed):
 
 
 def where_descriptors_run_out_it_is_said_and_nothing_dies(bed):
-    a = _appliance(bed, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+    a = _appliance(bed, descriptors=256)
     spaces, up, refused = {}, [], []
     pids = {r["pid"] for r in a.get("status")["roles"]}
     for i in range(MANY):
