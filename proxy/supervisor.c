@@ -203,6 +203,13 @@ static bool all_ready(const struct appliance *a)
 		 a->nursery.state == PART_READY));
 }
 
+static bool no_room(void)
+{
+	fprintf(stderr, "exeat: no memory or no descriptors to start with (%s); nothing is run\n",
+		strerror(errno));
+	return false;
+}
+
 bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 {
 	int channel;
@@ -214,13 +221,16 @@ bool appliance_open(struct appliance *a, void (*early)(struct appliance *a))
 		fprintf(stderr, "exeat: its other programs are neither beside it nor in ../libexec/exeat of it\n");
 		return false;
 	}
-	if (!open_log_key(a) || !hold_secrets(a) || !open_rings(a) || !open_gateway(a) ||
-	    !start_launcher(a, &channel, &pid))
+	if (!open_log_key(a) || !hold_secrets(a))
+		return false;
+	if (!open_rings(a))
+		return no_room();
+	if (!open_gateway(a) || !start_launcher(a, &channel, &pid))
 		return false;
 	a->base = event_base_new();
 	a->access = access_table_new();
 	if (!a->base || !a->access || !watch(a))
-		return false;
+		return no_room();
 	part_adopt(&a->launcher[0], channel, pid);
 	a->started = true;
 	part_want(&a->recorder);

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import pathlib
-import socket
 import subprocess
 
 import appliance as ap
@@ -18,7 +17,8 @@ GROUP, MEMBER = "nogroup", 65534
 
 
 def _appliance(bed):
-    if not hasattr(bed, "hostile"):
+    """One for all cases; a case that has started another has ended it."""
+    if not hasattr(bed, "hostile") or bed.hostile.process.poll() is not None:
         bed.hostile = ap.Appliance(bed, {"web": POLICY})
     return bed.hostile
 
@@ -134,6 +134,16 @@ def exec_may_follow_a_start_at_once(bed):
         done = a.command("sandbox", "exec", f"quick{n}", "--", "echo", "in it")
         b.check(done.returncode == 0 and done.stdout == "in it\n", "the command runs in the box", done)
         a.stop_box(f"quick{n}", "--kill")
+
+
+def a_start_with_too_few_descriptors_says_so(bed):
+    folder = bed.path("few")
+    os.mkdir(folder)
+    settings = bed.settings(extra=f"log: {{path: {folder}/audit.jsonl}}\ncontrol: {{socket: {folder}/control.sock}}\n")
+    for most in range(10, 25, 2):
+        done = subprocess.run(["prlimit", f"--nofile={most}", b.EXEAT, "serve", "--settings", settings], capture_output=True,
+                              text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        b.check(done.returncode == 1 and done.stderr.startswith("exeat"), f"{most} are too few, and it says so", done)
 
 
 def _file_system_that_never_answers(folder):
