@@ -251,6 +251,16 @@ static bool open_output(const struct box_words *w, const char *log, int stdio[3]
 	return false;
 }
 
+/* From here on it is that folder or none: what is judged is what is mounted (sandbox/box.h follows
+ * no link). One that is not there is told by its name. */
+static void resolve(char path[PATH_MAX])
+{
+	char real[PATH_MAX];
+
+	if (path[0] && realpath(path, real))
+		snprintf(path, PATH_MAX, "%s", real);
+}
+
 static bool make(const struct launcher *l, const struct box_spec *spec, int *channel,
 		 struct buf *text)
 {
@@ -294,6 +304,8 @@ static void start_box(struct launcher *l, struct order *o, const struct texts *t
 	int channel = -1;
 	struct buf text;
 
+	resolve(w->rootfs);
+	resolve(w->workspace);
 	spec.id = w->name;
 	spec.rootfs = w->rootfs[0] ? w->rootfs : NULL;
 	spec.workspace = w->workspace[0] ? w->workspace : NULL;

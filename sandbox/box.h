@@ -31,8 +31,8 @@ struct box;
 struct box_spec {
 	const char *id;			/* "run-<pid>": container name and folder under /run/exeat;
 					 * letters, digits, - and _ */
-	const char *rootfs;		/* NULL: made of the host's /usr */
-	const char *workspace;		/* NULL: one of its own, gone at the end */
+	const char *rootfs;		/* NULL: made of the host's /usr. No link is followed */
+	const char *workspace;		/* NULL: one of its own, gone at the end. Likewise */
 	const char *const *kept;	/* NULL-ended files that the box must not change, even where
 					 * the workspace holds them; may be NULL */
 	const char *init;		/* path of the static exeat-init program */

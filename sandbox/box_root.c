@@ -143,52 +143,66 @@ static enum err keep_file(int root, const char *workspace, char *file, struct tr
 	return e;
 }
 
-static enum err show_workspace(int root, const struct box_spec *spec, const struct tree_view *view,
-			       const char **what)
+static enum err show_workspace(int root, const struct box_spec *spec, int folder,
+			       const struct tree_view *view, const char **what)
 {
-	char workspace[PATH_MAX], file[PATH_MAX];
-	enum err e = tree_mount(root, "workspace", spec->workspace, view);
+	char workspace[PATH_MAX], file[PATH_MAX], from[TREE_OF_FD_MAX];
+	enum err e;
 
+	tree_of_fd(folder, from);
+	e = tree_mount(root, "workspace", from, view);
 	if (e != OK)
 		return e;
 	for (size_t i = 0; e == OK && spec->kept && spec->kept[i]; i++) {
 		*what = spec->kept[i];
 		/* A file without a path (a pipe, or none at all) is in no workspace. */
-		if (realpath(spec->workspace, workspace) && realpath(spec->kept[i], file))
+		if (realpath(from, workspace) && realpath(spec->kept[i], file))
 			e = keep_file(root, workspace, file, *view);
 	}
 	return e;
 }
 
-static enum err mount_workspace(int root, const struct box_spec *spec, struct box_numbers *numbers,
-				const char **what)
+static enum err mount_folder(int root, const struct box_spec *spec, int folder,
+			     struct box_numbers *numbers, const char **what)
 {
 	struct tree_view view = { .writable = true, .userns = -1 };
 	struct stat st;
 	enum err e;
 
-	if (!spec->workspace)
-		return OK;
-	*what = spec->workspace;
-	if (stat(spec->workspace, &st) < 0)
-		return ERR_SYSTEM;
-	errno = ENOTDIR;
-	if (!S_ISDIR(st.st_mode))
+	if (fstat(folder, &st) < 0)
 		return ERR_SYSTEM;
 	if (st.st_uid != 0) {
 		*what = "workspace: cannot be mounted";
 		numbers->uid = st.st_uid;
 		if (st.st_gid != 0)
 			numbers->gid = st.st_gid;
-		return show_workspace(root, spec, &view, what);
+		return show_workspace(root, spec, folder, &view, what);
 	}
 	*what = "workspace: it belongs to root, and its file system cannot map owners "
 		"(give it to a user: chown -R USER FOLDER)";
 	view.userns = owner_map(&st, numbers);
 	if (view.userns < 0)
 		return ERR_SYSTEM;
-	e = show_workspace(root, spec, &view, what);
+	e = show_workspace(root, spec, folder, &view, what);
 	close(view.userns);
+	return e;
+}
+
+/* What was looked at is what is mounted, whatever its path leads to by then. */
+static enum err mount_workspace(int root, const struct box_spec *spec, struct box_numbers *numbers,
+				const char **what)
+{
+	enum err e;
+	int folder;
+
+	if (!spec->workspace)
+		return OK;
+	*what = spec->workspace;
+	folder = tree_outside(spec->workspace);
+	if (folder < 0)
+		return ERR_SYSTEM;
+	e = mount_folder(root, spec, folder, numbers, what);
+	close(folder);
 	return e;
 }
 
@@ -199,15 +213,20 @@ static enum err mount_workspace(int root, const struct box_spec *spec, struct bo
 static enum err mount_image(int bundle, const char *path, const char *rootfs, const char **what)
 {
 	const struct tree_view view = { .recursive = true, .userns = -1 };
-	char root[PATH_BYTES], options[4 * PATH_BYTES];
+	char root[PATH_BYTES], options[4 * PATH_BYTES], from[TREE_OF_FD_MAX];
 	enum err e = OK;
+	int folder;
 
 	*what = "root file system: cannot be mounted";
 	for (size_t i = 0; e == OK && i < 3; i++)
 		e = tree_folder(bundle, (const char *const[]){ "image", "upper", "work" }[i], NULL);
 	if (e == OK) {
 		*what = rootfs;
-		e = tree_mount(bundle, "image", rootfs, &view);
+		folder = tree_outside(rootfs);
+		tree_of_fd(folder, from);
+		e = folder < 0 ? ERR_SYSTEM : tree_mount(bundle, "image", from, &view);
+		if (folder >= 0)
+			close(folder);
 	}
 	if (e != OK)
 		return e;

@@ -2,7 +2,7 @@
  *
  * The keeper is single-threaded and waits for two things: its channel, and children that end.
  *
- *   parent --START, SIGNAL--> keeper --fork/exec--> runc run --> exeat-init --> command
+ *   director --START, SIGNAL--> keeper --fork/exec--> runc run --> exeat-init --> command
  *
  * Without a terminal the runtime leaves once the box runs, and exeat-init becomes the keeper's
  * child (which is a subreaper).
@@ -12,12 +12,12 @@
  * a box whose keeper was killed. (The box itself is ended by then: exeat-init watches a pipe whose
  * other end only the keeper holds.) Sooner than that comes the heir: a child that the keeper makes
  * first, that waits for its end, and removes what a killed keeper has left. It holds the keeper's
- * end of the channel, too: the parent sees the end when all is removed.
+ * end of the channel, too: the director sees the end when all is removed.
  *
- * Signals: the keeper ignores those that end a process, and forwards what its parent says. Without
- * a terminal it stands in a process group of its own, so that Ctrl-C reaches the command once,
- * through the parent. With one it must stay in the foreground group, since the runtime sets the
- * terminal to raw mode; there Ctrl-C is a byte that goes to the box's own terminal.
+ * Signals: the keeper ignores those that end a process, and forwards what its director says.
+ * Without a terminal it stands in a process group of its own, so that Ctrl-C reaches the command
+ * once, through the director. With one it must stay in the foreground group, since the runtime sets
+ * the terminal to raw mode; there Ctrl-C is a byte that goes to the box's own terminal.
  *
  * The runtime joins the network namespace by /proc/<keeper>/fd/<n>: no name is left anywhere.
  */
@@ -77,7 +77,7 @@ static void tell(const struct keeper *k, enum keeper_kind kind, int value, const
 	struct keeper_message m = { .kind = (int)kind, .value = value, .cpu_ms = k->cpu_ms };
 
 	snprintf(m.text, sizeof(m.text), "%s", text);
-	/* A parent that is gone is told nothing; the channel's end says so. */
+	/* A director that is gone is told nothing; the channel's end says so. */
 	(void)!send(k->channel, &m, sizeof(m), MSG_NOSIGNAL);
 }
 
@@ -445,7 +445,7 @@ static int status_of_running(struct keeper *k)
 	return -1;
 }
 
-/* False: the parent is gone. */
+/* False: the director is gone. */
 static bool obey(struct keeper *k)
 {
 	struct keeper_message m;
@@ -474,7 +474,7 @@ static void count_cpu(struct keeper *k)
 		k->cpu_ms = ms;
 }
 
-/* Until the box or the parent has ended. Returns the status, or -1 where the parent is gone. */
+/* Until the box or its director has ended. Returns the status, or -1 where that one is gone. */
 static int keep(struct keeper *k)
 {
 	struct pollfd p[2] = { { .fd = k->channel, .events = POLLIN },

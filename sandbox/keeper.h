@@ -1,9 +1,9 @@
-/* sandbox/keeper.h - the child that runs a box and outlives whatever happens to its parent
+/* sandbox/keeper.h - the process that runs a box, and outlives whatever happens to who asked for it
  *
- * keeper_start() forks it, before the parent gives up its privileges. It makes the box's root,
- * tells that it is ready, runs the runtime when told to, hands on signals, and tells how it ended
- * after it has removed everything. The end of the channel (however the parent ended) means: kill
- * and remove.
+ * keeper_start() forks it from who has the powers. It makes the box's root, tells that it is ready,
+ * runs the runtime when told to, hands on signals, and tells how it ended after it has removed
+ * everything. All that goes over a channel, whose other end is the director's (box.h): no child of
+ * it, and no parent. The end of the channel, however the director ended, means: kill and remove.
  *
  * Ownership   the keeper has its copies of @job's descriptors; the parent closes its own of
  *             @channel and @folder.
@@ -20,9 +20,9 @@
 #define KEEPER_TEXT_MAX BOX_LIMITS_MAX
 
 enum keeper_kind {
-	KEEPER_READY = 1, /* to the parent: the root is made; text says the box's limits */
-	KEEPER_FAILED, /* to the parent: text says why; it has removed everything and is gone */
-	KEEPER_ENDED, /* to the parent: value is the status; as above */
+	KEEPER_READY = 1, /* to the director: the root is made; text says the box's limits */
+	KEEPER_FAILED, /* to the director: text says why; it has removed everything and is gone */
+	KEEPER_ENDED, /* to the director: value is the status; as above */
 	KEEPER_START, /* to the keeper */
 	KEEPER_SIGNAL, /* to the keeper: value is the signal */
 };

@@ -196,6 +196,19 @@ enum err tree_read(int root, const char *path, struct buf *out)
 	return e;
 }
 
+int tree_outside(const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS };
+
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
+void tree_of_fd(int fd, char out[TREE_OF_FD_MAX])
+{
+	snprintf(out, TREE_OF_FD_MAX, "/proc/self/fd/%d", fd);
+}
+
 enum err tree_mount(int root, const char *path, const char *from, const struct tree_view *view)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };

@@ -29,12 +29,18 @@ must_use enum err tree_link(int root, const char *path, const char *target);
 /* Reads a file below @root whole; at most as much as @out may hold. */
 must_use enum err tree_read(int root, const char *path, struct buf *out);
 
+/* A folder outside (O_PATH), no part of whose path is a link: ELOOP. Or -1. */
+int tree_outside(const char *path);
+
 struct tree_view {
 	bool writable;
 	bool recursive;		/* with what is mounted below */
 	int userns;		/* >= 0: numbers of owners go through this namespace's map */
 };
 
+/* The path of a descriptor that is open, for tree_mount(). */
+#define TREE_OF_FD_MAX 32
+void tree_of_fd(int fd, char out[TREE_OF_FD_MAX]);
 /* Mounts a view of @from (a path outside) over what is at @path below @root: nosuid, nodev. */
 must_use enum err tree_mount(int root, const char *path, const char *from,
 			     const struct tree_view *view);

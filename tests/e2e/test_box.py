@@ -83,6 +83,10 @@ def a_folder_may_have_any_name(bed):
         _busybox(folder)
         run = bed.run(["sh", "-c", f"echo {number}; ls /bin"], POLICY, options=["--rootfs", str(folder)])
         b.check(run.out.startswith(f"{number}\nbusybox\n"), f"rootfs {name!r}", run.out, run.err)
+    link = pathlib.Path(bed.path("a-link"))
+    link.symlink_to(folder)
+    run = bed.run("cat f", POLICY, options=["--workspace", str(link)])
+    b.check(run.out == "inside\n", "a workspace that the operator names by a link", run.err)
 
 
 def a_folder_that_the_machine_or_exeat_depends_on_is_refused(bed):

@@ -589,6 +589,28 @@ static void files_made_in_a_workspace_belong_to_its_owner(void **state)
 	}
 }
 
+/* Between the look at a folder and its mount, a box may put a link in its place. */
+static void workspace_that_has_become_a_link_is_not_mounted(void **state)
+{
+	char *const command[] = { "true", NULL };
+	struct box_spec spec = spec_of(command);
+	struct box *b;
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/link", scratch);
+	assert_int_equal(symlink("/etc", path), 0);
+	spec.workspace = path;
+	assert_int_equal(prepare(&spec, &b), ERR_SYSTEM);
+	assert_non_null(strstr(failure, "/link: Too many levels of symbolic links"));
+	assert_false(is_left(spec.id));
+	spec.workspace = NULL;
+	spec.rootfs = path;
+	assert_int_equal(prepare(&spec, &b), ERR_SYSTEM);
+	assert_non_null(strstr(failure, "/link: Too many levels of symbolic links"));
+	assert_int_equal(unlink(path), 0);
+}
+
 static void workspace_that_is_not_there_is_told(void **state)
 {
 	char *const command[] = { "true", NULL };
@@ -729,6 +751,7 @@ int main(void)
 		cmocka_unit_test(box_on_a_wire_reaches_what_is_admitted_and_is_refused_the_rest),
 		cmocka_unit_test(usual_languages_start),
 		cmocka_unit_test(files_made_in_a_workspace_belong_to_its_owner),
+		cmocka_unit_test(workspace_that_has_become_a_link_is_not_mounted),
 		cmocka_unit_test(workspace_that_is_not_there_is_told),
 		cmocka_unit_test(given_root_is_used_and_never_written_to),
 		cmocka_unit_test(name_that_is_a_path_is_refused),
