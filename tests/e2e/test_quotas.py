@@ -11,7 +11,7 @@ precedence: deny-over-allow
 credentials:
   api: {kind: bearer, secret: token, hosts: [api.test]}
 allow:
-  - {id: api, hosts: [api.test], credential: api}
+  - {id: api, hosts: [api.test], methods: [GET], credential: api}
   - {id: far, hosts: ["*.far.test"]}
   - {id: near, hosts: [near.test]}
 """
