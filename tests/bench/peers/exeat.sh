@@ -1,11 +1,13 @@
 # The harness's adapter for Exeat: one box, whose network namespace is where the clients run.
 #
-# What is on: a policy with rules by host and by path, a credential put on each request and searched for in
-# each answer, the hash-chained log. Names are resolved by Exeat, through a server in the origin's namespace
+# What is on: a policy by host, a credential put on each request and searched for in each answer, the
+# hash-chained log. (exeat-paths.sh: a rule by path beside it, so that the broker judges each request;
+# exeat-plain.sh: no credential.) Names are resolved by Exeat, through a server in the origin's namespace
 # (names.py), so a new name costs it a DNS question, a lease and an element of the kernel's set, too; for the
 # other peers a hosts file does that.
 DNS=198.18.2.2
 INJECTS=yes
+PATHS=no
 BOX_NS=$TAG-$PEER
 caps() { echo "h1 many mint inject verify"; }
 version() { "$EXEAT" --version; }
@@ -13,7 +15,7 @@ mode() { echo "netns $BOX_NS"; }
 issuer() { openssl x509 -in "$RUN/ca.pem" -noout -subject | sed -n 's/.*CN = //p'; }
 
 config() {
-	local secrets='' credentials='' use=''
+	local secrets='' credentials='' use='' deny=''
 	if [ "$INJECTS" = yes ]; then
 		printf '%s\n' "$INJECT_VALUE" > "$RUN/secret"
 		chmod 600 "$RUN/secret"
@@ -30,14 +32,15 @@ network: {synthetic_pool: 10.64.0.0/16}
 $secrets
 limits: {connections: 8192, grants: 100000}
 CFG
+	[ "$PATHS" = no ] || deny='deny:
+  - {id: no-admin, hosts: ["**.bench.test"], paths: [/admin/**], reason: Not for boxes.}'
 	cat > "$RUN/policy.yaml" <<CFG
 exeat: 1
 precedence: deny-over-allow
 $credentials
 allow:
   - {id: bench, hosts: ["**.bench.test"], resolves_to: [198.18.2.0/24]$use}
-deny:
-  - {id: no-admin, hosts: ["**.bench.test"], paths: [/admin/**], reason: Not for boxes.}
+$deny
 CFG
 }
 
