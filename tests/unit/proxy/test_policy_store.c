@@ -30,7 +30,8 @@ static int setup(void **state)
 
 static size_t entries(bool remove)
 {
-	DIR *d = opendir(folder);
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	size_t n = 0;
 
@@ -157,9 +158,14 @@ static void one_that_is_too_large_leaves_nothing(void **state)
 
 static void a_link_instead_of_the_folder_is_not_followed(void **state)
 {
+	char elsewhere[48];
+
 	(void)state;
-	assert_int_equal(symlink("/tmp", folder), 0);
+	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", dir);
+	assert_int_equal(mkdir(elsewhere, 0700), 0);
+	assert_int_equal(symlink(elsewhere, folder), 0);
 	assert_int_equal(put(1, "x"), ERR_SYSTEM);
+	assert_int_equal(rmdir(elsewhere), 0);	/* it is still empty */
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
