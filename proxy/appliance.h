@@ -244,6 +244,7 @@ struct sandbox {
 	unsigned worker_awaited;	/* and from the worker */
 	bool worker_owed;		/* it is to be given the new policy, when others have it */
 	bool admission_owed;		/* the kernel's set is the old policy's */
+	unsigned ca_awaited;		/* answers that the broker owes: the last one counts */
 	struct buf ca_pem, ca_sealed;
 	struct box *box;
 	struct event *box_event;

@@ -444,20 +444,28 @@ void sandboxes_maker_lost(struct appliance *a, const struct part *maker)
 			continue;
 		s->maker = NULL;
 		s->wire_order = s->box_order = 0;
-		sandbox_fail(s, "the launcher died while it made its wire or box");
+		if (a->confined)	/* else nothing is run, which is told once */
+			sandbox_fail(s, "the launcher died while it made its wire or box");
 		sandbox_step(s);	/* one that was being stopped has waited for the answer */
 	}
 }
 
 /* ---- the certificate authority ---- */
 
-/* A broker's successor makes none anew: it is asked to go on with the one that the box trusts. */
+/* A broker's successor makes none anew: it is asked to go on with the one that the box trusts. Where
+ * a worker died before the first answer was here, the broker was asked twice, and has the second. */
 void sandbox_ca(struct part *from, const struct msg_sandbox_ca *m)
 {
 	struct sandbox *s = sandbox_by_number(from->a, m->sandbox);
 
 	if (!s)
 		return;		/* ended meanwhile */
+	if (s->ca_awaited == 0) {
+		part_lose(from, "a certificate that was not asked for");
+		return;
+	}
+	if (--s->ca_awaited)
+		return;
 	if (m->pem.n == 0) {
 		sandbox_fail(s, "the broker made no certificate");
 	} else if (s->ca_pem.n == 0) {

@@ -62,6 +62,8 @@ static void replace(struct part *p)
 	struct appliance *a = p->a;
 
 	policies_lost(p);
+	for (struct sandbox *s = a->sandboxes; s && p->role == ROLE_BROKER; s = s->next)
+		s->ca_awaited = 0;	/* what it owed */
 	if (a->closing) {
 		tell_lost(p, "all is being ended");
 	} else if (!a->confined) {
@@ -101,7 +103,10 @@ static bool tell_sandbox(struct sandbox *s, struct part *to, int worker, int oth
 
 	if (to->role == ROLE_BROKER)
 		msg.ca = buf_str(&s->ca_sealed);
-	return part_send(to, MSG_SANDBOX, &msg, fds, 3) == OK;
+	if (part_send(to, MSG_SANDBOX, &msg, fds, 3) != OK)
+		return false;
+	s->ca_awaited += to->role == ROLE_BROKER;
+	return true;
 }
 
 static bool start_it(struct sandbox *s, int dialer, int broker)

@@ -227,16 +227,29 @@ static void tell_ca(uint32_t number, struct str pem)
 	sandbox_ca(&rig.broker, &m);
 }
 
+static void asked(struct sandbox *s, unsigned times)
+{
+	s->ca_awaited += times;
+}
+
 static void its_authority_is_taken_once_and_must_stay(void **state)
 {
 	struct sandbox *s = create("box"), *other = create("other");
 
 	(void)state;
+	asked(s, 3);
+	asked(other, 1);
+	tell_ca(s->number, STR("of the worker that died before it"));
+	assert_int_equal(s->ca_pem.n, 0);
+	tell_ca(s->number, STR("of another"));
+	assert_int_equal(s->ca_pem.n, 0);
 	tell_ca(s->number, STR("pem"));
 	assert_true(str_eq(buf_str(&s->ca_pem), STR("pem")));
+	asked(s, 1);
 	tell_ca(s->number, STR("pem"));
 	tell_ca(3, STR("pem"));		/* of one that has ended */
 	assert_int_equal(s->state, SANDBOX_STARTING);
+	asked(s, 1);
 	tell_ca(s->number, STR("another"));
 	assert_int_equal(s->state, SANDBOX_ENDED);
 	assert_string_equal(why_ended, "the broker has lost its certificate authority");
