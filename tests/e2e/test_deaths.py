@@ -34,10 +34,15 @@ def _named(pid, name):
         try:
             with open(f"/proc/{entry}/stat", encoding="latin-1") as f:
                 stat = f.read()
+            with open(f"/proc/{entry}/cmdline", encoding="latin-1") as f:
+                called = f.read().split("\0")[0]
         except OSError:
             continue
         head, _, rest = stat.rpartition(") ")
         fields = rest.split()
+        # A nursery bears its program's name until it has taken its own.
+        if name == "exeat-worker" and called == "exeat-nursery":
+            continue
         if head.endswith(f"({name}"[:16]) and int(fields[1]) == pid and fields[0] != "Z":
             found.append(int(entry))
     return sorted(found)
