@@ -319,10 +319,14 @@ static void nursery_message(struct part *p, uint16_t type, const void *msg, int 
 	part_lose(p, "message in the wrong direction");
 }
 
+/* It may have died while it was asked to go. */
 static void nursery_ended(struct part *p)
 {
-	if (!p->a->closing)
-		part_want(p);
+	if (p->a->closing)
+		return;
+	if (WIFSIGNALED(p->status))
+		tell_lost(p, "a new one takes over");
+	part_want(p);
 }
 
 void nursery_renew(struct appliance *a)
