@@ -452,8 +452,9 @@ void sandboxes_maker_lost(struct appliance *a, const struct part *maker)
 
 /* ---- the certificate authority ---- */
 
-/* A broker's successor makes none anew: it is asked to go on with the one that the box trusts. Where
- * a worker died before the first answer was here, the broker was asked twice, and has the second. */
+/* A broker's successor makes none anew: it is asked to go on with the one that the box trusts.
+ * Where a worker died before the first answer was here, the broker was asked twice, and has the
+ * second. */
 void sandbox_ca(struct part *from, const struct msg_sandbox_ca *m)
 {
 	struct sandbox *s = sandbox_by_number(from->a, m->sandbox);
