@@ -29,7 +29,7 @@
 #define ASK_RESOLVE_MS 15000
 #define ASK_LEASE_MS 5000
 #define ASK_DIAL_MS 20000
-#define ASK_LEAF_MS 5000
+#define ASK_LEAF_MS 10000	/* a broker that hangs is replaced before that */
 #define ASK_GRANT_MS 15000
 #define ASK_ACCESS_MS 5000
 #define ASK_FORGOTTEN_MS 60000
