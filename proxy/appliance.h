@@ -108,6 +108,8 @@ void part_init(struct appliance *a, struct part *p, enum role role, const struct
 	       void *owner);
 /* Forgets it; it must be PART_NONE. */
 void part_remove(struct part *p);
+/* The first launcher that is ready, or NULL: launcher_hooks' ready() comes when there is one. */
+struct part *part_launcher(struct appliance *a);
 /* Orders its process. */
 void part_want(struct part *p);
 /* It was started by ourselves. lost() may come from within. */

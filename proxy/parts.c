@@ -55,15 +55,20 @@ void part_remove(struct part *p)
 
 /* ---- orders ---- */
 
-/* Who starts processes of this role: the nursery, or the first launcher that is ready. */
-static struct part *orderer(struct appliance *a, enum role role)
+struct part *part_launcher(struct appliance *a)
 {
-	if (role == ROLE_WORKER)
-		return a->nursery.state == PART_READY ? &a->nursery : NULL;
 	for (size_t i = 0; i < 2; i++)
 		if (a->launcher[i].state == PART_READY)
 			return &a->launcher[i];
 	return NULL;
+}
+
+/* Who starts processes of this role. */
+static struct part *orderer(struct appliance *a, enum role role)
+{
+	if (role == ROLE_WORKER)
+		return a->nursery.state == PART_READY ? &a->nursery : NULL;
+	return part_launcher(a);
 }
 
 static void order(struct part *p)

@@ -95,12 +95,10 @@ static void compile_free(struct compile *c)
 static void keep_source(struct compile *c, const struct policy_file *f)
 {
 	struct msg_keep_policy m = { .digest = str_of(f->digest) };
-	struct appliance *a = c->reader.a;
+	struct part *launcher = part_launcher(c->reader.a);
 
-	for (size_t i = 0; i < 2; i++)
-		if (a->launcher[i].state == PART_READY &&
-		    part_send(&a->launcher[i], MSG_KEEP_POLICY, &m, &c->fds[0], 1) == OK)
-			return;
+	if (launcher)
+		(void)!part_send(launcher, MSG_KEEP_POLICY, &m, &c->fds[0], 1);
 }
 
 static void compile_done(struct compile *c)

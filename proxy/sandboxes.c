@@ -476,15 +476,6 @@ void sandbox_ca(struct part *from, const struct msg_sandbox_ca *m)
 
 /* ---- steps ---- */
 
-/* The one that makes wires and boxes now, or NULL: launcher_ready() comes back. */
-static struct part *maker(struct appliance *a)
-{
-	for (size_t i = 0; i < 2; i++)
-		if (a->launcher[i].state == PART_READY)
-			return &a->launcher[i];
-	return NULL;
-}
-
 static void order_wire(struct sandbox *s)
 {
 	struct msg_wire m = { .id = ++s->a->last_order, .index = s->number,
@@ -526,7 +517,7 @@ static void step_forward(struct sandbox *s)
 	    !sandbox_join(s))
 		sandbox_fail(s, "its roles could not be joined");
 	if (s->state == SANDBOX_STARTING && !s->maker && !s->box) {
-		s->maker = maker(s->a);
+		s->maker = part_launcher(s->a);
 		if (s->maker && !s->wired)
 			order_wire(s);
 		else if (s->maker && box && s->ca_pem.n)

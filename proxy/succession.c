@@ -224,13 +224,11 @@ static void rotate_log(struct appliance *a)
 {
 	struct msg_rotate msg = { .id = ++a->last_order };
 
+	a->rotator = part_launcher(a);
+	if (a->rotator && part_send(a->rotator, MSG_ROTATE, &msg, NULL, 0) == OK)
+		return;
 	a->rotator = NULL;
-	for (size_t i = 0; i < 2 && !a->rotator; i++)
-		if (a->launcher[i].state == PART_READY &&
-		    part_send(&a->launcher[i], MSG_ROTATE, &msg, NULL, 0) == OK)
-			a->rotator = &a->launcher[i];
-	if (!a->rotator)
-		no_log_file(a, ECHILD);
+	no_log_file(a, ECHILD);
 }
 
 static void log_rotated(struct appliance *a, const struct msg_log_file *m, int *fds, size_t n_fds)
