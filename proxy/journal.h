@@ -14,7 +14,7 @@
  * Limits      a sandbox's records are written at its rate: past it its ring is read no further, so
  *             that it waits for room there, and nobody else. JOURNAL_RINGS_MAX rings at a time;
  *             per ring JOURNAL_HELD_MAX begins held, and never more than half of it.
- * Tests       tests/unit/proxy/test_journal.c
+ * Tests       tests/unit/proxy/test_journal.c, test_journal_file.c
  */
 #ifndef PROXY_JOURNAL_H
 #define PROXY_JOURNAL_H
