@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str text = str_n((const char *)data, size);
 	struct log_query all = { .since_us = 1 };
-	char again[LOG_TIME_MAX];
+	char again[DATE_TEXT_MAX];
 	struct log_head head;
 	json_t *object;
 	uint64_t us;
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (head.seq == 0 || head.seq >= INT64_MAX || head.prev.n != LOG_HASH_HEX || head.kind.n == 0)
 			abort();
 		date_format(head.time_us, again);
-		if (!log_time_parse(str_of(again), &us) || us != head.time_us)
+		if (!date_parse(str_of(again), &us) || us != head.time_us)
 			abort();
 	}
 	object = log_query_match(&all, text);

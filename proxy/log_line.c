@@ -7,62 +7,6 @@
 #define PREFIX_PREV ",\"prev\":\""
 #define PREFIX_TIME "\",\"time\":\""
 #define PREFIX_KIND "\",\"kind\":\""
-#define DAY 86400u
-
-/* ---- time ---- */
-
-/* Days since 1970-01-01, by eras of 400 years that begin on the first of March. */
-static uint64_t days_of(unsigned year, unsigned month, unsigned day)
-{
-	uint64_t y = month <= 2 ? year - 1u : year, era = y / 400, yoe = y % 400;
-	uint64_t doy = (153 * (uint64_t)(month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
-
-	return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
-static unsigned days_in(unsigned year, unsigned month)
-{
-	static const unsigned char days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	return days[month - 1] + (month == 2 && leap ? 1u : 0u);
-}
-
-/* @text against @shape, where each run of 'd' is a number. */
-static bool read_shape(struct str text, struct str shape, unsigned *numbers)
-{
-	if (text.n != shape.n)
-		return false;
-	for (size_t i = 0; i < text.n; i++) {
-		bool digit = text.p[i] >= '0' && text.p[i] <= '9';
-
-		if (shape.p[i] != 'd') {
-			if (shape.p[i] != text.p[i])
-				return false;
-			continue;
-		}
-		if (!digit)
-			return false;
-		*numbers = *numbers * 10 + (unsigned)(text.p[i] - '0');
-		if (i + 1 == text.n || shape.p[i + 1] != 'd')
-			numbers++;
-	}
-	return true;
-}
-
-bool log_time_parse(struct str text, uint64_t *time_us)
-{
-	unsigned v[7] = { 0 };
-
-	if (!read_shape(text, STR("dddd-dd-ddTdd:dd:dd.ddddddZ"), v))
-		return false;
-	if (v[0] < 1970 || v[1] < 1 || v[1] > 12 || v[2] < 1 || v[2] > days_in(v[0], v[1]) ||
-	    v[3] > 23 || v[4] > 59 || v[5] > 59)
-		return false;
-	*time_us = days_of(v[0], v[1], v[2]) * DAY + v[3] * 3600u + v[4] * 60u + v[5];
-	*time_us = *time_us * 1000000 + v[6];
-	return true;
-}
 
 /* ---- the head ---- */
 
@@ -111,8 +55,8 @@ bool log_line_head(struct str line, struct log_head *head)
 	       take_until(&line, ',', 19, &digits) && digits.p[0] != '0' &&
 	       str_to_u64(digits, INT64_MAX - 1, &head->seq) && skip(&line, STR(PREFIX_PREV)) &&
 	       take_until(&line, '"', LOG_HASH_HEX, &head->prev) && is_hash(head->prev) &&
-	       skip(&line, STR(PREFIX_TIME)) && take_until(&line, '"', LOG_TIME_MAX, &time) &&
-	       log_time_parse(time, &head->time_us) && skip(&line, STR(PREFIX_KIND)) &&
+	       skip(&line, STR(PREFIX_TIME)) && take_until(&line, '"', DATE_TEXT_MAX, &time) &&
+	       date_parse(time, &head->time_us) && skip(&line, STR(PREFIX_KIND)) &&
 	       take_until(&line, '"', 32, &head->kind) && is_kind(head->kind);
 }
 
@@ -120,7 +64,7 @@ bool log_line_head(struct str line, struct log_head *head)
 
 bool log_aside_name(struct str name, uint64_t last_us, uint64_t first_seq, char out[LOG_NAME_MAX])
 {
-	char t[LOG_TIME_MAX];
+	char t[DATE_TEXT_MAX];
 	int n;
 
 	date_format(last_us, t);
@@ -138,7 +82,7 @@ bool log_is_aside(struct str name, struct str entry)
 	if (!str_starts(entry, name) || entry.n <= name.n + shape.n)
 		return false;
 	entry = str_from(entry, name.n);
-	return read_shape(str_n(entry.p, shape.n), shape, numbers) &&
+	return date_match(str_n(entry.p, shape.n), shape, numbers) &&
 	       str_to_u64(str_from(entry, shape.n), INT64_MAX - 1, &seq);
 }
 

@@ -1,4 +1,4 @@
-/* proxy/log_line.h - the head that every line of an audit log has, its times, its files' names
+/* proxy/log_line.h - the head that every line of an audit log has, and its files' names
  *
  * {"seq":N,"prev":"64 hex digits","time":"...","kind":"...": always these, in this order and
  * spelling, so that they can be read without a parser of JSON.
@@ -16,7 +16,6 @@
 
 #define LOG_LINE_MAX (128u << 10)
 #define LOG_HASH_HEX 64
-#define LOG_TIME_MAX DATE_TEXT_MAX
 #define LOG_NAME_MAX 256
 
 struct log_head {
@@ -28,8 +27,6 @@ struct log_head {
 
 /* @line is without its newline. */
 bool log_line_head(struct str line, struct log_head *head);
-/* What date_format() writes and nothing else, of a day that exists. */
-bool log_time_parse(struct str text, uint64_t *time_us);
 
 /* What a log's file is called once it is put aside: "NAME.20260131T120000Z-1" with the time of its
  * last line and the number of its first. False: too long. */

@@ -127,7 +127,7 @@ static bool fraction(struct str *text, char out[7])
 bool log_query_time(struct str text, uint64_t now_us, uint64_t *time_us)
 {
 	static const size_t day = 10, second = 19;	/* characters */
-	char whole[LOG_TIME_MAX + 8], part[7] = "000000";
+	char whole[DATE_TEXT_MAX + 8], part[7] = "000000";
 	struct str date = text, rest = STR("Z");
 	int64_t less;
 
@@ -142,7 +142,7 @@ bool log_query_time(struct str text, uint64_t now_us, uint64_t *time_us)
 	if (text.n != day && text.n <= second)
 		return false;
 	snprintf(whole, sizeof(whole), "%.*s%s.%sZ", STR_ARG(date), text.n == day ? "T00:00:00" : "", part);
-	if (!offset(rest, &less) || !log_time_parse(str_of(whole), time_us))
+	if (!offset(rest, &less) || !date_parse(str_of(whole), time_us))
 		return false;
 	if (less > 0 && *time_us <= (uint64_t)less)
 		return false;

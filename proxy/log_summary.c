@@ -265,7 +265,7 @@ static void text_table(struct buf *out, const struct table *t, enum subject subj
 
 static void put_text(struct log_summary *s, size_t top, struct buf *out)
 {
-	char first[LOG_TIME_MAX], last[LOG_TIME_MAX];
+	char first[DATE_TEXT_MAX], last[DATE_TEXT_MAX];
 
 	buf_printf(out, "%" PRIu64 " lines", s->lines);
 	if (s->lines) {
@@ -302,7 +302,7 @@ static void json_row(struct json *j, enum subject subject, struct str name,
 
 static void put_json(struct log_summary *s, size_t top, struct buf *out)
 {
-	char time[LOG_TIME_MAX];
+	char time[DATE_TEXT_MAX];
 	struct json j;
 
 	json_init(&j, out);

@@ -65,7 +65,7 @@ static enum err bad_head(struct log_verdict *v, const json_t *object)
 			   json_integer_value(seq), v->last_seq + 1);
 	if (!str_eq(log_text(object, "prev"), str_of(v->last_hash)))
 		return say(v, ERR_SYNTAX, "it does not %s", v->lines ? "continue the chain" : "start a chain");
-	if (!log_time_parse(log_text(object, "time"), &time_us))
+	if (!date_parse(log_text(object, "time"), &time_us))
 		return say(v, ERR_SYNTAX, "its time is not RFC 3339 in UTC with microseconds");
 	if (log_text(object, "kind").n == 0)
 		return say(v, ERR_SYNTAX, "it has no kind");
