@@ -337,6 +337,7 @@ void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_
 	if (m->code) {
 		channel_close_fds(fds, n_fds);
 		wire_failed(s, m);
+		sandbox_step(s);	/* one that is being stopped has waited for this */
 		return;
 	}
 	take_wire(s, m, fds);

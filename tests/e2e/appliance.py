@@ -88,11 +88,16 @@ class Appliance(b.Run):
 
     last = None     # one that a case which failed has left would be in the next one's way
 
-    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None, descriptors=None,
-                 **popen):
+    @staticmethod
+    def put_away():
+        """Ends one that a case which failed has left: what its boxes ask for is not the next case's."""
         if Appliance.last and Appliance.last.process.poll() is None:
             Appliance.last.process.kill()
             Appliance.last.ended()
+
+    def __init__(self, bed, policies=None, secrets=None, extra="", again=None, ready=True, exeat=b.EXEAT, group=None, descriptors=None,
+                 **popen):
+        Appliance.put_away()
         Appliance.last = self
         bed.runs += 1
         self.exeat, self.boxes = exeat, []

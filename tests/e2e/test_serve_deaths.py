@@ -40,6 +40,7 @@ def _answer(request, origin):
 
 def _start(bed, boxes=("one", "two"), **more):
     """An appliance with that many boxes, each of which asks without an end."""
+    Appliance.put_away()
     _origin(bed)
     a = Appliance(bed, {"api": POLICY}, SECRETS, **more)
     for name in boxes:

@@ -1,6 +1,7 @@
 /* A sandbox's way to its end where those that it needs do not come. Nobody makes wires or boxes here. */
 #include "tests/unit/proxy/appliance_rig.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 static struct settings settings;
@@ -181,6 +182,26 @@ static void one_that_was_being_stopped_ends_when_its_maker_dies(void **state)
 	assert_string_equal(why_ended, "stopped");
 }
 
+static void one_that_was_being_stopped_ends_when_it_hears_that_there_is_no_wire_or_box(void **state)
+{
+	const struct msg_wired wired = { .id = 7, .code = ENOSPC, .what = STR("veth") };
+	const struct msg_boxed boxed = { .id = 8, .text = STR("no box") };
+	struct sandbox *s = create("box"), *other = create("other");
+
+	(void)state;
+	s->maker = other->maker = &rig.launcher[0];
+	s->wire_order = 7;
+	other->box_order = 8;
+	sandbox_stop(s, true, "stopped");
+	sandbox_stop(other, true, "stopped");
+	assert_int_equal(ended, 0);
+	sandbox_wired(&rig.launcher[0], &wired, NULL, 0);
+	assert_int_equal(s->state, SANDBOX_ENDED);
+	sandbox_boxed(&rig.launcher[0], &boxed, NULL, 0);
+	assert_int_equal(other->state, SANDBOX_ENDED);
+	assert_int_equal(ended, 2);
+}
+
 /* ---- its worker ---- */
 
 static void lose_worker(struct sandbox *s, struct fake *f)
@@ -269,6 +290,7 @@ int main(void)
 		CASE(one_that_runs_has_no_such_time),
 		CASE(one_whose_maker_dies_is_ended),
 		CASE(one_that_was_being_stopped_ends_when_its_maker_dies),
+		CASE(one_that_was_being_stopped_ends_when_it_hears_that_there_is_no_wire_or_box),
 		CASE(the_third_death_of_its_worker_is_its_end),
 		CASE(its_authority_is_taken_once_and_must_stay),
 	};
