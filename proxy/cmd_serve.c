@@ -28,7 +28,9 @@ static const char usage_text[] =
 	"  --settings FILE    this machine's settings; if not given, " SETTINGS_FILE ", else\n"
 	"                     the defaults. exeat settings show says what is in force\n"
 	"\n"
-	"Without log.path the audit log is " LOG_FILE ".\n";
+	"Without log.path the audit log is " LOG_FILE ".\n"
+	"\n"
+	"The exit status is 0; 1 if it could not start or not go on, 64 for a wrong command line.\n";
 
 static char command_name[] = "exeat serve";
 

@@ -90,6 +90,7 @@ static void on_far(void *arg, uint16_t type, const void *msg, int *fds, size_t n
 	const struct msg_dial *dial = msg;
 	const struct msg_leaf *leaf = msg;
 	const struct msg_grant *grant = msg;
+	const struct msg_access *access = msg;
 
 	(void)arg;
 	(void)fds;
@@ -106,6 +107,9 @@ static void on_far(void *arg, uint16_t type, const void *msg, int *fds, size_t n
 	} else if (type == MSG_GRANT) {
 		note(type, grant->id, "%llu %u %.*s %.*s", (unsigned long long)grant->ticket, grant->proto,
 		     STR_ARG(grant->method), STR_ARG(grant->path));
+	} else if (type == MSG_ACCESS) {
+		note(type, access->id, "%.*s|%.*s|%.*s", STR_ARG(access->method), STR_ARG(access->url),
+		     STR_ARG(access->reason));
 	}
 }
 
@@ -190,6 +194,25 @@ static void a_request_for_access_that_was_not_sent_has_no_answer(void **state)
 	/* Nobody was there to hear it: what comes now is no answer to it. */
 	assert_false(asks_answer(&worker, MSG_ACCESS_TAKEN, &m, NULL, 0));
 	assert_int_equal(got.taken, 0);
+}
+
+static void a_request_for_access_goes_to_the_supervisor_in_its_words(void **state)
+{
+	struct channel *dialer_end = far_end;
+	struct msg_access_taken m = { .number = 7 };
+
+	(void)state;
+	worker.supervisor = connect_role(ROLE_SUPERVISOR);
+	m.id = ask_access(&worker, STR("GET"), STR("https://x.test/"), STR("to build"), on_access, NULL);
+	WAIT_UNTIL(&world, heard.n == 1);
+	assert_int_equal(heard.type, MSG_ACCESS);
+	assert_string_equal(heard.words, "GET|https://x.test/|to build");
+	assert_true(asks_answer(&worker, MSG_ACCESS_TAKEN, &m, NULL, 0));
+	assert_int_equal(got.taken, 1);
+	assert_int_equal(got.status, 1);
+	channel_free(worker.supervisor);
+	channel_free(far_end);
+	far_end = dialer_end;
 }
 
 static void an_id_is_not_soon_used_again(void **state)
@@ -455,6 +478,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(an_answer_reaches_who_asked_once),
 		CASE(a_request_for_access_that_was_not_sent_has_no_answer),
+		CASE(a_request_for_access_goes_to_the_supervisor_in_its_words),
 		CASE(an_id_is_not_soon_used_again),
 		CASE(an_answer_of_another_kind_is_nobodys),
 		CASE(a_connection_comes_with_its_descriptor),
