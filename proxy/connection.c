@@ -39,7 +39,7 @@ static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 
 	c->leaf = 0;
 	if (answer->ok)
-		c->ssl = tls_trust_accept(c->env.trust, answer->leaf, stream_fd(c->stream),
+		c->ssl = tls_trust_accept(connections_trust(c->all), answer->leaf, stream_fd(c->stream),
 					  stream_in(c->stream));
 	c->no_leaf = !c->ssl;
 	connection_pump(c);
@@ -62,14 +62,13 @@ static void act_shake(struct connection *c)
 static void note_tls(struct connection *c)
 {
 	SSL *ssl = stream_ssl(c->stream);
-	const unsigned char *alpn;
-	unsigned int n;
+	struct str alpn;
 
 	if (!ssl)
 		return;
-	SSL_get0_alpn_selected(ssl, &alpn, &n);
+	alpn = tls_trust_alpn(ssl);
 	snprintf(c->tls, sizeof(c->tls), "%s", SSL_get_version(ssl));
-	snprintf(c->alpn, sizeof(c->alpn), "%.*s", (int)n, n ? (const char *)alpn : "");
+	snprintf(c->alpn, sizeof(c->alpn), "%.*s", STR_ARG(alpn));
 	c->ms_tls = clock_ms() - c->opened;
 }
 

@@ -163,7 +163,8 @@ static void speak(struct upstream *u)
 
 	if (u->site.proto != PROTO_HTTPS)
 		return;
-	ssl = tls_trust_connect(u->trust, u->site.name, u->site.literal, stream_fd(u->stream));
+	ssl = tls_trust_connect(u->trust, u->site.name, u->site.literal, stream_fd(u->stream),
+				TLS_ALPN_H1);
 	if (!ssl) {
 		fail(u, REFUSAL_internal, STR("no TLS state"));
 		return;
