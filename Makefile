@@ -50,7 +50,7 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/cmd_log_read.c proxy/log_query.c proxy/log_summary.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/supervisor_records.c proxy/parts.c proxy/rings.c \
                       proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c proxy/policies.c \
-                      proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
+                      proxy/launcher.c proxy/asker.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
                       sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c sandbox/box_root.c \
                       sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c sandbox/held_secret.c \
                       $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \

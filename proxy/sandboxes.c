@@ -22,13 +22,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "proxy/asker.h"
 #include "proxy/clock.h"
 #include "proxy/launcher.h"
 #include "proxy/supervisor_records.h"
 
 /* What a sandbox takes here for good is about half of it; the rest is handed on while it starts. */
 #define SANDBOX_DESCRIPTORS 24
-#define SANDBOXES_STARTING_MAX 63	/* of whom that is kept free */
+#define DESCRIPTORS_KEPT_MAX ((size_t)SANDBOX_DESCRIPTORS * 64)	/* looked for at once */
 
 /* ---- finding ---- */
 
@@ -146,23 +147,31 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	return s;
 }
 
-/* A message whose descriptors find no room costs the channel that it came on, and with it a role:
- * so a sandbox begins only where there is room for all that its start and those under way take. */
-static bool has_room(const struct appliance *a, int sample)
+bool descriptors_left(int sample, size_t wanted)
 {
-	int held[SANDBOX_DESCRIPTORS * (SANDBOXES_STARTING_MAX + 1)];
-	size_t wanted = SANDBOX_DESCRIPTORS, n = 0;
+	int held[DESCRIPTORS_KEPT_MAX];
+	size_t n = 0;
 	bool room;
 
-	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
-		if (s->state == SANDBOX_STARTING && wanted < sizeof(held) / sizeof(*held))
-			wanted += SANDBOX_DESCRIPTORS;
+	if (wanted > DESCRIPTORS_KEPT_MAX)
+		wanted = DESCRIPTORS_KEPT_MAX;
 	while (n < wanted && (held[n] = fcntl(sample, F_DUPFD_CLOEXEC, 0)) >= 0)
 		n++;
 	room = n == wanted;
 	while (n)
 		close(held[--n]);
 	return room;
+}
+
+/* For all that its start and those under way take. */
+static bool has_room(const struct appliance *a, int sample)
+{
+	size_t wanted = SANDBOX_DESCRIPTORS;
+
+	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
+		if (s->state == SANDBOX_STARTING)
+			wanted += SANDBOX_DESCRIPTORS;
+	return descriptors_left(sample, wanted);
 }
 
 struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *spec, char *why,
@@ -320,7 +329,7 @@ static void wire_failed(struct sandbox *s, const struct msg_wired *m)
 			     wire_advice(code));
 	else
 		sandbox_fail(s, "%.*s: %s", STR_ARG(m->what),
-			     code == EINVAL ? "it is no network namespace" : strerror(code));
+			     code == EINVAL ? "it is no network namespace" : asked_why(code));
 }
 
 void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_t n_fds)
@@ -514,7 +523,7 @@ static void step_forward(struct sandbox *s)
 {
 	bool box = s->texts >= 0;
 
-	if (s->wired && !s->joined && s->worker.state == PART_STARTING && roles_are_ready(s->a) &&
+	if (s->wired && !s->join && s->worker.state == PART_STARTING && roles_are_ready(s->a) &&
 	    !sandbox_join(s))
 		sandbox_fail(s, "its roles could not be joined");
 	if (s->state == SANDBOX_STARTING && !s->maker && !s->box) {
