@@ -87,7 +87,7 @@ SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 
 PKG.exeat := libevent_core yaml-0.1 jansson libnftnl libmnl libcap-ng libseccomp libcrypto
-PKG.exeat-worker := libevent_core libssl libcrypto libcap-ng libseccomp libmnl
+PKG.exeat-worker := libevent_core libssl libcrypto libnghttp2 libcap-ng libseccomp libmnl
 PKG.exeat-dialer := libevent_core libcares libcap-ng libseccomp libcrypto
 PKG.exeat-broker := libevent_core libcrypto libcap-ng libseccomp
 PKG.exeat-recorder := libevent_core libcap-ng libseccomp libcrypto
