@@ -203,7 +203,12 @@ static enum result step_dial(struct exchange *x)
 		exchange_refuse(x, x->leg.up->trouble, str_of(x->leg.up->why));
 		return MOVED;
 	}
-	return upstream_ready(x->leg.up) ? NEXT : WAIT;
+	if (!upstream_ready(x->leg.up))
+		return WAIT;
+	if (x->leg.up->ops->has_room(x->leg.up) || x->leg.up->legs == &x->leg)
+		return NEXT;
+	pool_put(&x->leg, false);
+	return MOVED;
 }
 
 static enum result step_confirm(struct exchange *x)
@@ -463,6 +468,7 @@ static enum result step_send(struct exchange *x)
 	buf_put_str(&target, buf_str(&x->query));
 	r.method = buf_str(&x->method);
 	r.target = buf_str(&target);
+	r.secrets = &x->edits;
 	bad = fields_failed(&out) || target.failed;
 	if (bad) {
 		exchange_refuse(x, REFUSAL_headers_too_large, STR_NONE);
@@ -556,9 +562,9 @@ bool exchange_step(struct exchange *x)
 
 static bool may_retry(const struct exchange *x)
 {
-	if (!x->leg.reused || x->retried || x->first_byte || x->answer_begun || x->bytes_up)
+	if (x->retried || x->first_byte || x->answer_begun || x->bytes_up)
 		return false;
-	return x->leg.up->ops->unsent(&x->leg) || may_be_sent_again(x);
+	return x->leg.up->ops->unprocessed(&x->leg) || (x->leg.reused && may_be_sent_again(x));
 }
 
 void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why)

@@ -43,6 +43,7 @@ struct request {
 	enum body_kind body;
 	uint64_t length;
 	bool expect_continue;
+	const struct fields *secrets;	/* fields of these names hold what was put on; may be NULL */
 };
 
 struct reply {
@@ -77,13 +78,23 @@ struct origin_ops {
 	bool (*read)(struct leg *l, struct exchange *x);
 	/* Has the answer left the connection so that it can carry another exchange? */
 	bool (*reusable)(const struct leg *l);
-	/* Is it certain that the origin has done nothing of the request? */
-	bool (*unsent)(const struct leg *l);
+	/* Is it certain that the origin has done nothing about the request, and may another have
+	 * been meant? */
+	bool (*unprocessed)(const struct leg *l);
 	/* Nobody wants the answer any more: the origin is to see that. */
 	void (*abort)(struct leg *l);
+	/* The leg goes off. What is not finished is broken off. */
+	void (*leave)(struct leg *l);
 	/* The connection's state, from when it is ready to its end. False: out of memory. */
 	bool (*open)(struct upstream *u);
 	void (*close)(struct upstream *u);
+	/* Its stream of bytes has moved: the legs that are to be woken are marked. */
+	void (*look)(struct upstream *u);
+	/* May another leg come? */
+	bool (*has_room)(const struct upstream *u);
+	/* Queues what is to go out. True: that has made room, and legs are marked to be woken. */
+	bool (*flush)(struct upstream *u);
+	bool shared;			/* by many legs */
 };
 
 /* What an exchange knows of the connection that it is on. */

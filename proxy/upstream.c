@@ -62,14 +62,12 @@ static enum refusal_reason dial_reason(const struct msg_dialed *a)
 
 /* ---- legs ---- */
 
-/* A wake may take any leg off, and end the connection: so it is held, and its legs are looked at
- * from the beginning after each. */
+/* Those that are marked. A wake may take any leg off, and end the connection: so it is held, and its
+ * legs are looked at from the beginning after each. */
 static void wake_legs(struct upstream *u)
 {
 	struct leg *l;
 
-	for (l = u->legs; l; l = l->next)
-		l->woken = true;
 	do {
 		for (l = u->legs; l && !l->woken; l = l->next)
 			;
@@ -106,6 +104,8 @@ void upstream_join(struct upstream *u, struct leg *l)
 
 void upstream_leave(struct leg *l)
 {
+	if (l->up->ops)
+		l->up->ops->leave(l);
 	*l->link = l->next;
 	if (l->next)
 		l->next->link = l->link;
@@ -124,11 +124,16 @@ static void begin(struct upstream *u)
 		return;
 	}
 	pool_ready(u);
-	send_others_on(u);
+	if (!u->ops->shared)
+		send_others_on(u);
 }
 
 static void look(struct upstream *u)
 {
+	for (struct leg *l = u->legs; l && !u->ops; l = l->next)
+		l->woken = true;
+	if (u->ops)
+		u->ops->look(u);
 	if (u->ops || upstream_failed(u) || !u->stream || stream_handshaking(u->stream))
 		return;
 	if (u->deadline) {
