@@ -24,7 +24,7 @@
 
 #include "proxy/clock.h"
 #include "proxy/connections.h"
-#include "proxy/h1_origin.h"
+#include "proxy/pool.h"
 
 static void wake(void *arg)
 {
@@ -39,7 +39,7 @@ static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 
 	c->leaf = 0;
 	if (answer->ok)
-		c->ssl = tls_trust_accept(c->env.trust, answer->leaf, stream_fd(c->stream),
+		c->ssl = tls_trust_accept(connections_trust(c->all), answer->leaf, stream_fd(c->stream),
 					  stream_in(c->stream));
 	c->no_leaf = !c->ssl;
 	connection_pump(c);
@@ -62,14 +62,13 @@ static void act_shake(struct connection *c)
 static void note_tls(struct connection *c)
 {
 	SSL *ssl = stream_ssl(c->stream);
-	const unsigned char *alpn;
-	unsigned int n;
+	struct str alpn;
 
 	if (!ssl)
 		return;
-	SSL_get0_alpn_selected(ssl, &alpn, &n);
+	alpn = tls_trust_alpn(ssl);
 	snprintf(c->tls, sizeof(c->tls), "%s", SSL_get_version(ssl));
-	snprintf(c->alpn, sizeof(c->alpn), "%.*s", (int)n, n ? (const char *)alpn : "");
+	snprintf(c->alpn, sizeof(c->alpn), "%.*s", STR_ARG(alpn));
 	c->ms_tls = clock_ms() - c->opened;
 }
 
@@ -84,8 +83,6 @@ static void act_serve(struct connection *c)
 
 static void act_drain(struct connection *c)
 {
-	upstream_free(c->kept);
-	c->kept = NULL;
 	c->quiet_since = clock_ms();
 	stream_want(c->stream, true);
 	stream_finish(c->stream);
@@ -100,8 +97,6 @@ static void act_close(struct connection *c)
 	event_del(c->timer);
 	SSL_free(c->ssl);
 	c->ssl = NULL;
-	upstream_free(c->kept);
-	c->kept = NULL;
 	if (c->x)
 		exchange_abandon(c->x, c->ended);
 	if (c->stream) {
@@ -348,13 +343,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void settle(struct connection *c)
 {
-	struct upstream *up = c->x ? exchange_upstream(c->x) : c->kept;
+	struct upstream *up = c->x ? exchange_upstream(c->x) : NULL;
 
-	if (up && up->stream) {
-		if (!stream_handshaking(up->stream))
-			stream_want(up->stream, !c->x || !c->box.aborted);
-		stream_settle(up->stream);
-	}
+	if (up)
+		pool_touch(up);
+	pool_settle(c->w->upstreams);
 	stream_settle(c->stream);
 	arm(c);
 }
@@ -377,9 +370,8 @@ void connection_pump(struct connection *c)
 static void fill_env(struct connection *c)
 {
 	c->env = (struct exchange_env){
-		.w = c->w, .trust = connections_trust(c->all), .connection = c->id,
-		.next_exchange = connections_exchanges(c->all), .kept = &c->kept, .wake = wake,
-		.wake_arg = c, .box = &h1_box_ops, .origin = &h1_origin,
+		.w = c->w, .connection = c->id, .next_exchange = connections_exchanges(c->all),
+		.wake = wake, .wake_arg = c, .box = &h1_box_ops,
 	};
 }
 

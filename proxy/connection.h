@@ -49,7 +49,6 @@ struct connection {
 	SSL *ssl;				/* between SIGNED and the handshake */
 	struct h1_box box;
 	struct exchange *x;
-	struct upstream *kept;			/* between exchanges */
 
 	struct event *timer;
 	uint64_t armed, opened, since, quiet_since, ms_tls;

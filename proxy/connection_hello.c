@@ -117,7 +117,8 @@ static void judge_hello(struct connection *c)
 {
 	if (!check_sni(c))
 		return;
-	if (!tls_trust_speaks(str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
+	if (!tls_trust_speaks(connections_trust(c->all),
+			      str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
 		connection_refuse(c, REFUSAL_no_alpn, "");
 		return;
 	}

@@ -35,20 +35,6 @@ static bool decide_again(struct connection *c)
 	return c->decision.verdict == VERDICT_DENY && !c->refusal_address;
 }
 
-/* The connection to the origin that waits for another request: its address counts, too. */
-static void judge_kept(struct connection *c)
-{
-	struct facts f = connection_facts(c);
-
-	if (!c->kept)
-		return;
-	f.addr = c->kept->addr;
-	if (policy_decide(c->policy, &f).verdict != VERDICT_DENY)
-		return;
-	upstream_free(c->kept);
-	c->kept = NULL;
-}
-
 static void end_idle(struct connection *c)
 {
 	snprintf(c->ended, sizeof(c->ended), "%s", AUDIT_OUTLAWED);
@@ -64,7 +50,6 @@ void connection_new_policy(struct connection *c)
 	policy_free(c->policy);
 	c->policy = policy_hold(c->w->policy);
 	denied = decide_again(c);
-	judge_kept(c);
 	if (c->x)
 		exchange_new_policy(c->x);
 	else if (denied && c->state == CS_HTTP && !h1_box_begun(&c->box))

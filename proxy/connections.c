@@ -8,6 +8,7 @@
 
 #include "proxy/audit.h"
 #include "proxy/notice.h"
+#include "proxy/pool.h"
 #include "proxy/refusal_list.h"
 #include "proxy/repeats.h"
 #include "sandbox/confine.h"
@@ -157,7 +158,7 @@ static void refuse(struct connections *all, int fd)
 /* ---- accepting ---- */
 
 /* Its own limit is reached before its process's: what stops accepting is the machine's. */
-_Static_assert(2 * MSG_CONNECTIONS_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
+_Static_assert(MSG_CONNECTIONS_MAX + POOL_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
 	       "each connection of a box and its upstream have a descriptor");
 
 /* The transparent listener's connections keep the address that the box went to. */
@@ -245,7 +246,8 @@ struct connections *connections_new(struct worker *w, int listener, struct tls_t
 	all->listener = listener;
 	all->trust = trust;
 	w->repeats = repeats_new(w);
-	if (!w->repeats)
+	w->upstreams = pool_new(w, trust);
+	if (!w->repeats || !w->upstreams)
 		goto fail;
 	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
 	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
@@ -281,6 +283,8 @@ void connections_free(struct connections *all)
 		if (!connection_bury(c))
 			connection_forget(c);
 	}
+	pool_free(all->w->upstreams);
+	all->w->upstreams = NULL;
 	repeats_free(all->w->repeats);
 	all->w->repeats = NULL;
 	free_event(all->readable);
@@ -294,10 +298,7 @@ void connections_free(struct connections *all)
 
 void connections_drop_idle(struct connections *all)
 {
-	for (struct connection *c = all->live; c; c = c->next) {
-		upstream_free(c->kept);
-		c->kept = NULL;
-	}
+	pool_drain(all->w->upstreams);
 }
 
 void connections_new_policy(struct connections *all, struct policy *p)
@@ -307,6 +308,7 @@ void connections_new_policy(struct connections *all, struct policy *p)
 
 	all->w->policy = p;
 	all->w->policies++;
+	pool_drain(all->w->upstreams);
 	for (struct connection *c = all->live; c; c = next) {
 		next = c->next;
 		connection_new_policy(c);

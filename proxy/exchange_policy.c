@@ -54,8 +54,8 @@ static struct decision decide_again(struct exchange *x)
 	struct buf path;
 
 	f.path = read_path(x, &path);
-	if (x->up)
-		f.addr = x->up->addr;
+	if (x->leg.up)
+		f.addr = x->leg.up->addr;
 	d = policy_decide(x->env->w->policy, &f);
 	buf_wipe(&path);
 	if (d.verdict == VERDICT_UNDECIDED)

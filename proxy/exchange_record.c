@@ -64,16 +64,16 @@ static void put_origin(struct record *r, const struct exchange *x)
 {
 	char text[ADDR_TEXT_MAX];
 
-	if (!x->up)
+	if (!x->leg.up)
 		return;
-	if (x->up->addr.family)
-		record_str(r, REC_address, str_of(addr_format(&x->up->addr, text)));
-	record_str(r, REC_upstream_cert, str_of(x->up->cert));
-	if (x->up->failed)
-		record_str(r, REC_attempts, str_of(x->up->attempts));
-	record_u64(r, REC_ms_resolve, x->up->ms_resolve);
-	record_u64(r, REC_ms_connect, x->up->ms_connect);
-	record_u64(r, REC_ms_tls, x->up->ms_tls);
+	if (x->leg.up->addr.family)
+		record_str(r, REC_address, str_of(addr_format(&x->leg.up->addr, text)));
+	record_str(r, REC_upstream_cert, str_of(x->leg.up->cert));
+	if (x->leg.up->failed)
+		record_str(r, REC_attempts, str_of(x->leg.up->attempts));
+	record_u64(r, REC_ms_resolve, x->leg.up->ms_resolve);
+	record_u64(r, REC_ms_connect, x->leg.up->ms_connect);
+	record_u64(r, REC_ms_tls, x->leg.up->ms_tls);
 }
 
 enum err exchange_record_begin(struct exchange *x)

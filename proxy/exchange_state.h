@@ -44,9 +44,8 @@ struct exchange {
 	bool foreign_looked, foreign_told;
 
 	/* the origin */
-	struct upstream *up;
+	struct leg leg;
 	bool retried;
-	uint64_t sent_from; /* the upstream's bytes before this request's first */
 	ask_id grant;
 	bool granted, asked;
 	enum grant_status grant_status;

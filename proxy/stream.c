@@ -434,6 +434,11 @@ void stream_settle(struct stream *s)
 	}
 }
 
+void stream_nudge(struct stream *s)
+{
+	event_active(s->writable, EV_WRITE, 0);
+}
+
 struct buf *stream_out(struct stream *s)
 {
 	return &s->out;

@@ -84,5 +84,8 @@ bool stream_finished(const struct stream *s);
 void stream_abort(struct stream *s);
 /* Sends what may go and applies interest. At the end of each of the owner's passes. */
 void stream_settle(struct stream *s);
+/* Wakes the owner once more, from the event loop: for what it found while it was at work. After
+ * stream_settle(). */
+void stream_nudge(struct stream *s);
 
 #endif

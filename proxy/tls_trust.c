@@ -40,11 +40,20 @@ struct tls_trust {
 	unsigned char *spki;
 	int spki_n;
 	struct known_leaf *leaves;
+	bool serve_h2;
 };
 
-/* Names of protocols (RFC 7301 3.1), each behind its length: what is spoken here, the best first.
- * To an origin the first alone is offered; a box may know no other than the second. */
-static const struct str spoken[] = { { "\x08http/1.1", 9 }, { "\x08http/1.0", 9 } };
+/* Names of protocols (RFC 7301 3.1), each behind its length: what is spoken to the box, the best
+ * first; a box may know no other than the last. */
+static const struct str spoken[] = {
+	{ "\x02h2", 3 }, { "\x08http/1.1", 9 }, { "\x08http/1.0", 9 }
+};
+#define SPOKEN_H1 1		/* from here on, without h2 */
+
+static const struct str offers_of[] = {
+	[TLS_ALPN_H1] = { "\x08http/1.1", 9 },
+	[TLS_ALPN_H2_H1] = { "\x02h2\x08http/1.1", 12 },
+};
 
 static bool offers(struct str offered, struct str name)
 {
@@ -61,26 +70,30 @@ static bool offers(struct str offered, struct str name)
 }
 
 /* The best of what is offered; NULL where nothing of it is spoken. */
-static const struct str *best_of(struct str offered)
+static const struct str *best_of(const struct tls_trust *t, struct str offered)
 {
-	for (size_t i = 0; i < sizeof(spoken) / sizeof(spoken[0]); i++)
+	for (size_t i = t->serve_h2 ? 0 : SPOKEN_H1; i < sizeof(spoken) / sizeof(spoken[0]); i++)
 		if (offers(offered, spoken[i]))
 			return &spoken[i];
 	return NULL;
 }
 
-bool tls_trust_speaks(struct str alpn)
+bool tls_trust_speaks(const struct tls_trust *t, struct str alpn)
 {
-	return alpn.n == 0 || best_of(alpn);
+	return alpn.n == 0 || best_of(t, alpn);
+}
+
+void tls_trust_serve_h2(struct tls_trust *t, bool on)
+{
+	t->serve_h2 = on;
 }
 
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n,
 		       const unsigned char *in, unsigned int in_n, void *arg)
 {
-	const struct str *best = best_of(str_n((const char *)in, in_n));
+	const struct str *best = best_of(arg, str_n((const char *)in, in_n));
 
 	(void)ssl;
-	(void)arg;
 	if (!best)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = (const unsigned char *)best->p + 1;
@@ -229,10 +242,8 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 		goto fail;
 	*why = "the TLS library does not work";
 	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
-	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, NULL);
-	if (SSL_CTX_set_alpn_protos(t->client, (const unsigned char *)spoken[0].p,
-				    (unsigned)spoken[0].n) != 0 ||
-	    !use_everything_once(t))
+	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, t);
+	if (!use_everything_once(t))
 		goto fail;
 	return t;
 fail:
@@ -303,13 +314,16 @@ static bool expect_name(SSL *ssl, struct str name, bool literal)
 	       SSL_set_tlsext_host_name(ssl, text);
 }
 
-SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd)
+SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd,
+		       enum tls_alpn offer)
 {
 	SSL *ssl = over(t->client, fd, STR_NONE);
+	struct str alpn = offers_of[offer];
 
 	if (!ssl)
 		return NULL;
-	if (!expect_name(ssl, name, literal)) {
+	if (!expect_name(ssl, name, literal) ||
+	    SSL_set_alpn_protos(ssl, (const unsigned char *)alpn.p, (unsigned)alpn.n) != 0) {
 		SSL_free(ssl);
 		return NULL;
 	}
@@ -359,6 +373,15 @@ SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct
 	}
 	ERR_clear_error();
 	return ssl;
+}
+
+struct str tls_trust_alpn(const SSL *ssl)
+{
+	const unsigned char *alpn;
+	unsigned int n;
+
+	SSL_get0_alpn_selected(ssl, &alpn, &n);
+	return str_n((const char *)alpn, n);
 }
 
 void tls_trust_fingerprint(SSL *ssl, char out[TLS_FINGERPRINT_HEX + 1])

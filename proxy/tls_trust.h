@@ -26,6 +26,12 @@
 
 struct tls_trust;
 
+/* What is offered to an origin (RFC 7301), the best first. */
+enum tls_alpn {
+	TLS_ALPN_H1,		/* http/1.1 */
+	TLS_ALPN_H2_H1,		/* h2, http/1.1 */
+};
+
 struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files, const char **why);
 void tls_trust_free(struct tls_trust *t);
 /* The key that tls_trust_accept() and tls_trust_public_key() need; once, in the process that uses
@@ -35,12 +41,18 @@ must_use bool tls_trust_make_key(struct tls_trust *t);
 struct str tls_trust_public_key(const struct tls_trust *t);
 /* The client's side of a handshake over @fd. @name: canonical name, or an address where @literal.
  */
-SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd);
+SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd,
+		       enum tls_alpn offer);
 /* The server's side. @leaf: DER; @first: what was read from the socket already. */
 SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first);
-/* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken here? Empty:
+/* Is h2 spoken to the box, too? At first it is not. */
+void tls_trust_serve_h2(struct tls_trust *t, bool on);
+/* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken to the box? Empty:
  * yes. */
-bool tls_trust_speaks(struct str alpn);
+bool tls_trust_speaks(const struct tls_trust *t, struct str alpn);
+/* The protocol agreed on, of those that were offered: lives as long as @ssl. Empty where there was
+ * no word of it; an origin's that was not offered fails its handshake. */
+struct str tls_trust_alpn(const SSL *ssl);
 /* SHA-256 of the peer's certificate, hex, NUL-ended; empty where there is none. */
 void tls_trust_fingerprint(SSL *ssl, char out[TLS_FINGERPRINT_HEX + 1]);
 

@@ -31,6 +31,7 @@ struct connections;
 struct repeats;
 struct asks;
 struct notice;
+struct pool;
 struct refusal_list;
 struct tls_trust;
 
@@ -50,6 +51,7 @@ struct worker {
 	struct dns_service *dns;
 	struct connections *connections;
 	struct repeats *repeats;	/* connections.c's */
+	struct pool *upstreams;		/* connections.c's */
 	struct notice *notice;
 	struct refusal_list *refusals;	/* proxy/refusal_list.h */
 	uint32_t max_connections, max_headers, idle_ms;
