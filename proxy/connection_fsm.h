@@ -14,6 +14,7 @@
 	X(LEAF,      "the broker signs a certificate for the name")                               \
 	X(HANDSHAKE, "TLS towards the box")                                                       \
 	X(HTTP,      "exchanges, one after the other")                                            \
+	X(HTTP2,     "exchanges, many at a time")                                                 \
 	X(DRAIN,     "nothing new; the last bytes go out, the peer's end is waited for")          \
 	X(CLOSED,    "sockets gone; freed after the pass, when all is on record")
 
@@ -23,6 +24,7 @@
 	X(PLAIN)	/* plain HTTP */                                                          \
 	X(SIGNED)	/* the leaf is there */                                                   \
 	X(SECURE)	/* handshake done */                                                      \
+	X(H2)		/* it has agreed on HTTP/2, or plain HTTP begins with its preface */      \
 	X(REFUSED)	/* last words (an alert) are queued */                                    \
 	X(LAST)		/* no exchange will follow */                                             \
 	X(GONE)		/* the peer has closed, all is done */                                    \
@@ -34,6 +36,7 @@
 	X(ASK_LEAF)                                                                               \
 	X(SHAKE)                                                                                  \
 	X(SERVE)                                                                                  \
+	X(SERVE_H2)                                                                               \
 	X(DRAIN)                                                                                  \
 	X(CLOSE)
 
