@@ -15,6 +15,7 @@
 
 #include "proxy/clock.h"
 #include "proxy/h1_origin.h"
+#include "proxy/h2_origin.h"
 #include "proxy/pool.h"
 
 #define FAIL_ROW(dial_, refusal_) [DIAL_##dial_] = REFUSAL_##refusal_
@@ -114,10 +115,12 @@ void upstream_leave(struct leg *l)
 
 /* ---- dialling ---- */
 
-/* Which HTTP, and its state. */
+/* Which HTTP (RFC 9113 3.2), and its state. */
 static void begin(struct upstream *u)
 {
-	u->ops = &h1_origin;
+	SSL *ssl = stream_ssl(u->stream);
+
+	u->ops = ssl && str_eq(tls_trust_alpn(ssl), STR("h2")) ? &h2_origin : &h1_origin;
 	if (!u->ops->open(u)) {
 		u->ops = NULL;
 		fail(u, REFUSAL_internal, STR("out of memory"));
@@ -169,7 +172,7 @@ static void speak(struct upstream *u)
 	if (u->site.proto != PROTO_HTTPS)
 		return;
 	ssl = tls_trust_connect(u->trust, u->site.name, u->site.literal, stream_fd(u->stream),
-				TLS_ALPN_H1);
+				TLS_ALPN_H2_H1);
 	if (!ssl) {
 		fail(u, REFUSAL_internal, STR("no TLS state"));
 		return;
