@@ -67,12 +67,12 @@ def _curl(bed, *commands, tools="curl -sS --http1.1 --max-time 60"):
 
 
 def h1_box_reaches_an_h2_origin_with_its_credential(bed):
-    run = _curl(bed, "-d name=value -H 'X-Mine: 1' -H 'Cookie: a=1; b=2' https://h2.test/echo?q=1")
+    run = _curl(bed, "-d name=value -H 'X-Mine: 1' https://h2.test/echo?q=1")
     seen = json.loads(run.out)
     h = seen["headers"]
     b.check((h[":method"], h[":path"], h[":authority"], h[":scheme"]) == ("POST", "/echo?q=1", "h2.test", "https"), "as asked", h)
-    b.check(h["authorization"].startswith("[exeat:token"), "the value was put on, and covered on its way back", h)
-    b.check(seen["body"] == "name=value" and h["content-length"] == "10" and h["x-mine"] == "1" and h["cookie"] == "a=1; b=2", "whole", seen)
+    b.check(h["authorization"].startswith("Bearer [exeat:token"), "the value was put on, and covered on its way back", h)
+    b.check(seen["body"] == "name=value" and h["content-length"] == "10" and h["x-mine"] == "1", "whole", seen)
     b.check(not any(n in h for n in ("connection", "host", "transfer-encoding", "keep-alive")), "nothing of the other hop", h)
     end = run.record("request", phase="end")
     b.check(end["status"] == 200 and end["credential"] == "token" and end["scrubbed"] == 1, "on record", end)
@@ -81,8 +81,7 @@ def h1_box_reaches_an_h2_origin_with_its_credential(bed):
 def a_large_upload_and_a_large_answer_are_whole(bed):
     run = _curl(bed, "-T /tmp/up https://free.test/echo; curl -sS --http1.1 https://free.test/big | sha256sum",
                 tools="head -c 9000000 /dev/zero > /tmp/up; curl -sS --http1.1")
-    up, down = run.out.splitlines() if "\n" in run.out else (run.out, "")
-    seen = json.loads(up[:up.rindex("}") + 1])
+    seen = json.loads(run.out[:run.out.rindex("}") + 1])
     b.check(seen["n"] == 9_000_000 and seen["sha"] == hashlib.sha256(b"\0" * 9_000_000).hexdigest(), "upload", seen)
     b.check(hashlib.sha256(b"z" * (8 << 20)).hexdigest() in run.out, "download", run.out[-200:])
 

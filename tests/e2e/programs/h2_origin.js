@@ -45,7 +45,7 @@ const routes = {
   },
   '/broken'(stream) {
     stream.respond({':status': 200});
-    stream.write('half', () => stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR));
+    stream.write('half', () => stream.destroy(new Error('broken')));
   },
   '/hang'(stream) {
     stream.on('aborted', () => { cancelled++; });
