@@ -78,7 +78,7 @@ SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cac
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
-                      broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
+                      broker/der.c broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
                       proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
                       proxy/recorder.c proxy/allowance.c proxy/journal.c proxy/journal_lines.c \
