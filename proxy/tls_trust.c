@@ -20,6 +20,7 @@
 
 #include "conf/buf.h"
 #include "conf/hex.h"
+#include "proxy/clock.h"
 #include "proxy/tls_io.h"
 
 #define PATH_TEXT_MAX 4096
@@ -40,6 +41,7 @@ struct tls_trust {
 	unsigned char *spki;
 	int spki_n;
 	struct known_leaf *leaves;
+	struct tls_sessions *sessions;
 	bool serve_h2;
 };
 
@@ -107,8 +109,7 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 
 	if (!ctx)
 		return NULL;
-	SSL_CTX_set_options(ctx,
-			    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+	SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
 	/* A leaf is sent alone: no chain is looked for. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
@@ -116,7 +117,6 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_num_tickets(ctx, 0);
 	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {
 		SSL_CTX_free(ctx);
 		return NULL;
@@ -218,6 +218,11 @@ static bool use_everything_once(struct tls_trust *t)
 
 /* ---- life ---- */
 
+static uint64_t now_seconds(void)
+{
+	return clock_ms() / 1000;
+}
+
 struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files, const char **why)
 {
 	struct tls_trust *t = calloc(1, sizeof(*t));
@@ -226,22 +231,23 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	if (!t)
 		return NULL;
 	t->leaves = calloc(LEAVES_KNOWN, sizeof(*t->leaves));
-	if (!t->leaves) {
-		free(t);
-		return NULL;
-	}
+	t->sessions = tls_sessions_new(now_seconds);
+	if (!t->leaves || !t->sessions)
+		goto fail;
 	OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
 	t->client = make_ctx(TLS_client_method());
 	t->server = make_ctx(TLS_server_method());
 	if (!t->client || !t->server)
 		goto fail;
+	SSL_CTX_set_num_tickets(t->server, 0);
 	/* A box that leaves its end without close_notify can still be answered: a request says
 	 * itself where it ends. Not so an answer. */
-	SSL_CTX_set_options(t->server, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_options(t->server, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
 	if (!load_store(t->client, trust_system, files, why))
 		goto fail;
 	*why = "the TLS library does not work";
 	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
+	tls_sessions_watch(t->client);
 	SSL_CTX_set_alpn_select_cb(t->server, choose_alpn, t);
 	if (!use_everything_once(t))
 		goto fail;
@@ -272,6 +278,7 @@ void tls_trust_free(struct tls_trust *t)
 		buf_free(&t->leaves[i].der);
 	}
 	free(t->leaves);
+	tls_sessions_free(t->sessions);
 	free(t);
 }
 
@@ -314,21 +321,31 @@ static bool expect_name(SSL *ssl, struct str name, bool literal)
 	       SSL_set_tlsext_host_name(ssl, text);
 }
 
-SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd,
-		       enum tls_alpn offer)
+static bool offer_protocols(SSL *ssl, enum tls_alpn offer)
+{
+	struct str alpn = offers_of[offer];
+
+	return SSL_set_alpn_protos(ssl, (const unsigned char *)alpn.p, (unsigned)alpn.n) == 0;
+}
+
+SSL *tls_trust_connect(const struct tls_trust *t, const struct tls_site *site, int fd)
 {
 	SSL *ssl = over(t->client, fd, STR_NONE);
-	struct str alpn = offers_of[offer];
 
 	if (!ssl)
 		return NULL;
-	if (!expect_name(ssl, name, literal) ||
-	    SSL_set_alpn_protos(ssl, (const unsigned char *)alpn.p, (unsigned)alpn.n) != 0) {
+	if (!expect_name(ssl, site->name, site->literal) || !offer_protocols(ssl, site->offer)) {
 		SSL_free(ssl);
 		return NULL;
 	}
+	tls_sessions_offer(t->sessions, ssl, site);
 	SSL_set_connect_state(ssl);
 	return ssl;
+}
+
+void tls_trust_forget_sessions(const struct tls_trust *t)
+{
+	tls_sessions_drop_all(t->sessions);
 }
 
 static struct known_leaf *place_of(const struct tls_trust *t, struct str der)

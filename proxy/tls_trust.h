@@ -2,10 +2,10 @@
  *
  * Two SSL_CTXs, which forked processes share, and the worker's own key, which they do not; both are
  * made before the process is confined. TLS 1.2 at least on
- * both sides, no tickets, no compression, no renegotiation. Towards origins: the certificate must
- * chain to a trusted root and bear the name (RFC 6125 6.4: subjectAltName only, wildcards as a
- * whole label), or, for a literal destination, the address. Towards the box: a leaf that the broker
- * signed for the worker's own key.
+ * both sides, no compression, no renegotiation. Towards origins: the certificate must chain to a
+ * trusted root and bear the name (RFC 6125 6.4: subjectAltName only, wildcards as a whole label),
+ * or, for a literal destination, the address; sessions are resumed. Towards the box: a leaf that
+ * the broker signed for the worker's own key; no tickets.
  *
  * Ownership   tls_trust_free(). SSLs handed out are the caller's and hold a reference to their
  *             context. The descriptor stays the caller's.
@@ -19,18 +19,13 @@
 
 #include <openssl/ssl.h>
 
+#include "proxy/tls_sessions.h"
 #include "sandbox/message.h"
 
 #define TLS_SYSTEM_STORE "/etc/ssl/certs/ca-certificates.crt"
 #define TLS_FINGERPRINT_HEX 64
 
 struct tls_trust;
-
-/* What is offered to an origin (RFC 7301), the best first. */
-enum tls_alpn {
-	TLS_ALPN_H1,		/* http/1.1 */
-	TLS_ALPN_H2_H1,		/* h2, http/1.1 */
-};
 
 struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files, const char **why);
 void tls_trust_free(struct tls_trust *t);
@@ -39,10 +34,11 @@ void tls_trust_free(struct tls_trust *t);
 must_use bool tls_trust_make_key(struct tls_trust *t);
 /* The worker's public key, DER SubjectPublicKeyInfo; lives as long as @t. */
 struct str tls_trust_public_key(const struct tls_trust *t);
-/* The client's side of a handshake over @fd. @name: canonical name, or an address where @literal.
- */
-SSL *tls_trust_connect(const struct tls_trust *t, struct str name, bool literal, int fd,
-		       enum tls_alpn offer);
+/* The client's side of a handshake over @fd: a session with @site is resumed where there is one
+ * (proxy/tls_sessions.h). @t must outlive it. */
+SSL *tls_trust_connect(const struct tls_trust *t, const struct tls_site *site, int fd);
+/* What was known of origins so far is not relied on any more: each proves its name again. */
+void tls_trust_forget_sessions(const struct tls_trust *t);
 /* The server's side. @leaf: DER; @first: what was read from the socket already. */
 SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first);
 /* Is h2 spoken to the box, too? At first it is not. */

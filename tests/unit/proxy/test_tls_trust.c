@@ -75,6 +75,7 @@ struct pair {
 
 static void pair_open(struct pair *p, enum tls_alpn offer, bool serve_h2)
 {
+	const struct tls_site site = { STR("api.test"), false, 443, offer };
 	unsigned char *der = NULL;
 	struct str leaf;
 
@@ -84,7 +85,7 @@ static void pair_open(struct pair *p, enum tls_alpn offer, bool serve_h2)
 	tls_trust_serve_h2(p->box, serve_h2);
 	leaf = leaf_for(tls_trust_public_key(p->box), &der);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->fds), 0);
-	p->client = tls_trust_connect(p->origin, STR("api.test"), false, p->fds[0], offer);
+	p->client = tls_trust_connect(p->origin, &site, p->fds[0]);
 	p->server = tls_trust_accept(p->box, leaf, p->fds[1], STR_NONE);
 	assert_true(p->client && p->server);
 	SSL_set_verify(p->client, SSL_VERIFY_NONE, NULL);
@@ -217,6 +218,13 @@ static void trust_file_that_is_not_there_is_told(void **state)
 				 "file of certificates");
 }
 
+static SSL *connect_to(const struct tls_trust *t, struct str name, bool literal)
+{
+	const struct tls_site site = { name, literal, 443, TLS_ALPN_H1 };
+
+	return tls_trust_connect(t, &site, 0);
+}
+
 static void name_that_is_empty_or_too_long_gets_no_connection(void **state)
 {
 	static const char longest[300] = { 'a' };
@@ -226,14 +234,14 @@ static void name_that_is_empty_or_too_long_gets_no_connection(void **state)
 
 	(void)state;
 	assert_non_null(t);
-	assert_null(tls_trust_connect(t, STR(""), false, 0, TLS_ALPN_H1));
-	assert_null(tls_trust_connect(t, str_n(longest, sizeof(longest)), false, 0, TLS_ALPN_H1));
-	assert_null(tls_trust_connect(t, STR("not-an-address"), true, 0, TLS_ALPN_H1));
-	ssl = tls_trust_connect(t, STR("203.0.113.10"), true, 0, TLS_ALPN_H1);
+	assert_null(connect_to(t, STR(""), false));
+	assert_null(connect_to(t, str_n(longest, sizeof(longest)), false));
+	assert_null(connect_to(t, STR("not-an-address"), true));
+	ssl = connect_to(t, STR("203.0.113.10"), true);
 	assert_non_null(ssl);
 	assert_null(SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
 	SSL_free(ssl);
-	ssl = tls_trust_connect(t, STR("api.test"), false, 0, TLS_ALPN_H1);
+	ssl = connect_to(t, STR("api.test"), false);
 	assert_non_null(ssl);
 	SSL_free(ssl);
 	tls_trust_free(t);
