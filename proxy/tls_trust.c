@@ -21,18 +21,23 @@
 #include "conf/buf.h"
 #include "conf/hex.h"
 #include "proxy/clock.h"
+#include "proxy/leaf_cache.h"
 #include "proxy/tls_io.h"
 
 #define PATH_TEXT_MAX 4096
 #define WARM_UP_ROUNDS 16
 #define READ_BUFFER (36u << 10)	/* two records and a bit */
 
-#define LEAVES_KNOWN 256
-#define LEAF_BYTES_MAX 16384u
+/* Of TLS 1.3, the cheapest first: SHA-256 has instructions of its own, and keys are derived a dozen
+ * times a handshake. A box that has no AES and says so gets what it asks for. */
+#define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+
+#define NAME_BYTES_MAX 255
 
 struct known_leaf {
 	X509 *cert;
-	struct buf der;
+	struct buf name;
+	uint64_t made;		/* or rather, got */
 };
 
 struct tls_trust {
@@ -117,7 +122,8 @@ static SSL_CTX *make_ctx(const SSL_METHOD *method)
 	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {
+	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) ||
+	    !SSL_CTX_set_ciphersuites(ctx, SUITES)) {
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
@@ -218,6 +224,13 @@ static bool use_everything_once(struct tls_trust *t)
 
 /* ---- life ---- */
 
+static void forget_leaf(struct known_leaf *known)
+{
+	X509_free(known->cert);
+	known->cert = NULL;
+	buf_free(&known->name);
+}
+
 static uint64_t now_seconds(void)
 {
 	return clock_ms() / 1000;
@@ -242,7 +255,9 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	SSL_CTX_set_num_tickets(t->server, 0);
 	/* A box that leaves its end without close_notify can still be answered: a request says
 	 * itself where it ends. Not so an answer. */
-	SSL_CTX_set_options(t->server, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_options(t->server, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF |
+					       SSL_OP_CIPHER_SERVER_PREFERENCE |
+					       SSL_OP_PRIORITIZE_CHACHA);
 	if (!load_store(t->client, trust_system, files, why))
 		goto fail;
 	*why = "the TLS library does not work";
@@ -273,10 +288,8 @@ void tls_trust_free(struct tls_trust *t)
 	SSL_CTX_free(t->server);
 	EVP_PKEY_free(t->key);
 	OPENSSL_free(t->spki);
-	for (size_t i = 0; t->leaves && i < LEAVES_KNOWN; i++) {
-		X509_free(t->leaves[i].cert);
-		buf_free(&t->leaves[i].der);
-	}
+	for (size_t i = 0; t->leaves && i < LEAVES_KNOWN; i++)
+		forget_leaf(&t->leaves[i]);
 	free(t->leaves);
 	tls_sessions_free(t->sessions);
 	free(t);
@@ -343,45 +356,51 @@ SSL *tls_trust_connect(const struct tls_trust *t, const struct tls_site *site, i
 	return ssl;
 }
 
-void tls_trust_forget_sessions(const struct tls_trust *t)
-{
-	tls_sessions_drop_all(t->sessions);
-}
-
-static struct known_leaf *place_of(const struct tls_trust *t, struct str der)
+static struct known_leaf *place_of(const struct tls_trust *t, struct str name)
 {
 	uint32_t h = 2166136261u;	/* FNV-1a */
 
-	for (size_t i = 0; i < der.n; i++)
-		h = (h ^ (unsigned char)der.p[i]) * 16777619u;
+	for (size_t i = 0; i < name.n; i++)
+		h = (h ^ (unsigned char)name.p[i]) * 16777619u;
 	return &t->leaves[h % LEAVES_KNOWN];
 }
 
-/* Parsing costs half as much as a handshake: the last leaf of each place stays. */
-static X509 *read_leaf(const struct tls_trust *t, struct str leaf)
+static void know_leaf(struct known_leaf *known, struct str name, X509 *cert)
 {
-	struct known_leaf *known = place_of(t, leaf);
+	forget_leaf(known);
+	buf_init(&known->name, NAME_BYTES_MAX);
+	buf_put_str(&known->name, name);
+	known->cert = cert;
+	known->made = now_seconds();
+}
+
+/* Parsing costs half as much as a handshake: the last leaf of each place stays. */
+static X509 *leaf_of(const struct tls_trust *t, struct str name, struct str leaf)
+{
+	struct known_leaf *known = place_of(t, name);
 	const unsigned char *der = (const unsigned char *)leaf.p;
 	X509 *cert;
 
-	if (known->cert && str_eq(buf_str(&known->der), leaf))
-		return known->cert;
+	if (leaf.n == 0) {
+		bool fresh = known->cert && str_eq(buf_str(&known->name), name) &&
+			     now_seconds() - known->made <= LEAF_FRESH_SECONDS;
+
+		return fresh ? known->cert : NULL;
+	}
 	cert = d2i_X509(NULL, &der, (long)leaf.n);
-	if (!cert)
-		return NULL;
-	X509_free(known->cert);
-	known->cert = cert;
-	buf_free(&known->der);
-	buf_init(&known->der, LEAF_BYTES_MAX);
-	buf_put_str(&known->der, leaf);
+	if (cert)
+		know_leaf(known, name, cert);
 	return cert;
 }
 
-SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first)
+SSL *tls_trust_accept(const struct tls_trust *t, struct str name, struct str leaf, int fd,
+		      struct str first)
 {
-	X509 *cert = read_leaf(t, leaf);
+	X509 *cert = leaf_of(t, name, leaf);
 	SSL *ssl = cert ? over(t->server, fd, first) : NULL;
 
+	if (!cert && leaf.n == 0)
+		return NULL;
 	if (ssl && SSL_use_certificate(ssl, cert) == 1 && SSL_use_PrivateKey(ssl, t->key) == 1) {
 		SSL_set_accept_state(ssl);
 	} else {
@@ -390,6 +409,13 @@ SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct
 	}
 	ERR_clear_error();
 	return ssl;
+}
+
+void tls_trust_forget(const struct tls_trust *t)
+{
+	tls_sessions_drop_all(t->sessions);
+	for (size_t i = 0; i < LEAVES_KNOWN; i++)
+		forget_leaf(&t->leaves[i]);
 }
 
 struct str tls_trust_alpn(const SSL *ssl)

@@ -11,7 +11,8 @@
  *             context. The descriptor stays the caller's.
  * Blocking    tls_trust_new() reads the trust store; nothing later opens a file.
  * Failure     NULL; tls_trust_new() says why in static text.
- * Limits      so many leaves stay parsed as tls_trust.c says.
+ * Limits      LEAVES_KNOWN leaves are remembered, for LEAF_FRESH_SECONDS; sessions as
+ *             proxy/tls_sessions.h says.
  * Tests       tests/unit/proxy/test_tls_trust.c
  */
 #ifndef PROXY_TLS_TRUST_H
@@ -24,6 +25,7 @@
 
 #define TLS_SYSTEM_STORE "/etc/ssl/certs/ca-certificates.crt"
 #define TLS_FINGERPRINT_HEX 64
+#define LEAVES_KNOWN 256
 
 struct tls_trust;
 
@@ -37,10 +39,14 @@ struct str tls_trust_public_key(const struct tls_trust *t);
 /* The client's side of a handshake over @fd: a session with @site is resumed where there is one
  * (proxy/tls_sessions.h). @t must outlive it. */
 SSL *tls_trust_connect(const struct tls_trust *t, const struct tls_site *site, int fd);
-/* What was known of origins so far is not relied on any more: each proves its name again. */
-void tls_trust_forget_sessions(const struct tls_trust *t);
-/* The server's side. @leaf: DER; @first: what was read from the socket already. */
-SSL *tls_trust_accept(const struct tls_trust *t, struct str leaf, int fd, struct str first);
+/* The server's side. @leaf: DER, for @name and the worker's key; empty: the one that was given for
+ * @name before, or NULL where it is not known any more. @first: what was read from the socket
+ * already. */
+SSL *tls_trust_accept(const struct tls_trust *t, struct str name, struct str leaf, int fd,
+		      struct str first);
+/* Under a new policy nothing that the old one led to is relied on: origins prove their names again,
+ * leaves are asked for again. */
+void tls_trust_forget(const struct tls_trust *t);
 /* Is h2 spoken to the box, too? At first it is not. */
 void tls_trust_serve_h2(struct tls_trust *t, bool on);
 /* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken to the box? Empty:
