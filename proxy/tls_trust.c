@@ -23,6 +23,7 @@
 #include "proxy/clock.h"
 #include "proxy/leaf_cache.h"
 #include "proxy/tls_io.h"
+#include "proxy/tls_provider.h"
 
 #define PATH_TEXT_MAX 4096
 #define WARM_UP_ROUNDS 16
@@ -41,6 +42,7 @@ struct known_leaf {
 };
 
 struct tls_trust {
+	OSSL_LIB_CTX *library;
 	SSL_CTX *client, *server;
 	EVP_PKEY *key;			/* NULL until tls_trust_make_key() */
 	unsigned char *spki;
@@ -108,9 +110,9 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static SSL_CTX *make_ctx(const SSL_METHOD *method)
+static SSL_CTX *make_ctx(OSSL_LIB_CTX *library, const SSL_METHOD *method)
 {
-	SSL_CTX *ctx = SSL_CTX_new(method);
+	SSL_CTX *ctx = SSL_CTX_new_ex(library, NULL, method);
 
 	if (!ctx)
 		return NULL;
@@ -157,9 +159,14 @@ static bool load_store(SSL_CTX *ctx, bool trust_system, const struct str_list *f
 
 /* ---- the warm-up ---- */
 
-static X509 *throw_away_certificate(EVP_PKEY *key)
+static EVP_PKEY *new_key(const struct tls_trust *t)
 {
-	X509 *cert = X509_new();
+	return EVP_PKEY_Q_keygen(t->library, NULL, "EC", "P-256");
+}
+
+static X509 *throw_away_certificate(const struct tls_trust *t, EVP_PKEY *key)
+{
+	X509 *cert = X509_new_ex(t->library, NULL);
 
 	if (cert && X509_set_version(cert, X509_VERSION_3) &&
 	    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1) &&
@@ -211,8 +218,8 @@ out:
 
 static bool use_everything_once(struct tls_trust *t)
 {
-	EVP_PKEY *key = EVP_EC_gen("P-256");
-	X509 *cert = key ? throw_away_certificate(key) : NULL;
+	EVP_PKEY *key = new_key(t);
+	X509 *cert = key ? throw_away_certificate(t, key) : NULL;
 	unsigned char random[16];
 	bool ok = cert && RAND_bytes(random, sizeof(random)) == 1 &&
 		  warm_up(t, cert, key, TLS1_3_VERSION) && warm_up(t, cert, key, TLS1_2_VERSION);
@@ -248,8 +255,11 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	if (!t->leaves || !t->sessions)
 		goto fail;
 	OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
-	t->client = make_ctx(TLS_client_method());
-	t->server = make_ctx(TLS_server_method());
+	t->library = tls_provider_new();
+	if (!t->library)
+		goto fail;
+	t->client = make_ctx(t->library, TLS_client_method());
+	t->server = make_ctx(t->library, TLS_server_method());
 	if (!t->client || !t->server)
 		goto fail;
 	SSL_CTX_set_num_tickets(t->server, 0);
@@ -275,7 +285,7 @@ fail:
 
 bool tls_trust_make_key(struct tls_trust *t)
 {
-	t->key = EVP_EC_gen("P-256");
+	t->key = new_key(t);
 	t->spki_n = t->key ? i2d_PUBKEY(t->key, &t->spki) : -1;
 	return t->spki_n > 0;
 }
@@ -292,6 +302,7 @@ void tls_trust_free(struct tls_trust *t)
 		forget_leaf(&t->leaves[i]);
 	free(t->leaves);
 	tls_sessions_free(t->sessions);
+	tls_provider_free(t->library);
 	free(t);
 }
 
@@ -387,9 +398,10 @@ static X509 *leaf_of(const struct tls_trust *t, struct str name, struct str leaf
 
 		return fresh ? known->cert : NULL;
 	}
-	cert = d2i_X509(NULL, &der, (long)leaf.n);
-	if (cert)
-		know_leaf(known, name, cert);
+	cert = X509_new_ex(t->library, NULL);
+	if (!cert || !d2i_X509(&cert, &der, (long)leaf.n))
+		return NULL;	/* d2i_X509() has freed it */
+	know_leaf(known, name, cert);
 	return cert;
 }
 
