@@ -33,14 +33,20 @@ static void wake(void *arg)
 
 /* ---- actions ---- */
 
+/* @leaf: empty for the one that is known. */
+static void speak_as(struct connection *c, struct str leaf)
+{
+	c->ssl = tls_trust_accept(connections_trust(c->all), c->env.site.name, leaf,
+				  stream_fd(c->stream), stream_in(c->stream));
+}
+
 static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 {
 	struct connection *c = arg;
 
 	c->leaf = 0;
-	if (answer->ok)
-		c->ssl = tls_trust_accept(connections_trust(c->all), answer->leaf, stream_fd(c->stream),
-					  stream_in(c->stream));
+	if (answer->ok && answer->leaf.n)
+		speak_as(c, answer->leaf);
 	c->no_leaf = !c->ssl;
 	connection_pump(c);
 }
@@ -48,6 +54,9 @@ static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 /* The bytes of the hello stay in the stream until the SSL gives them back. */
 static void act_ask_leaf(struct connection *c)
 {
+	speak_as(c, STR_NONE);
+	if (c->ssl)
+		return;
 	stream_want(c->stream, false);
 	c->leaf = ask_leaf(c->w, c->env.site.name, c->env.site.literal, on_leaf, c);
 }

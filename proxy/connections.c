@@ -309,6 +309,7 @@ void connections_new_policy(struct connections *all, struct policy *p)
 	all->w->policy = p;
 	all->w->policies++;
 	pool_drain(all->w->upstreams);
+	tls_trust_forget(all->trust);
 	for (struct connection *c = all->live; c; c = next) {
 		next = c->next;
 		connection_new_policy(c);

@@ -167,12 +167,12 @@ static void on_event(void *arg)
 
 static void speak(struct upstream *u)
 {
+	const struct tls_site site = { u->site.name, u->site.literal, u->site.port, TLS_ALPN_H2_H1 };
 	SSL *ssl;
 
 	if (u->site.proto != PROTO_HTTPS)
 		return;
-	ssl = tls_trust_connect(u->trust, u->site.name, u->site.literal, stream_fd(u->stream),
-				TLS_ALPN_H2_H1);
+	ssl = tls_trust_connect(u->trust, &site, stream_fd(u->stream));
 	if (!ssl) {
 		fail(u, REFUSAL_internal, STR("no TLS state"));
 		return;
