@@ -173,7 +173,7 @@ static bool destination(int fd, struct addr *to, uint16_t *port)
 
 static bool is_gateway(const struct worker *w, const struct addr *to)
 {
-	return w->notice && to->family == 4 && addr_to_v4(to) == w->gateway;
+	return to->family == 4 && addr_to_v4(to) == w->gateway;
 }
 
 static void take(struct connections *all, int fd, const struct addr *to, uint16_t port)
@@ -184,6 +184,11 @@ static void take(struct connections *all, int fd, const struct addr *to, uint16_
 		return;
 	all->n++;
 	enter(&all->live, c);
+	if (is_gateway(all->w, to)) {
+		connection_step(c, CE_PROXY);
+		connection_pump(c);
+		return;
+	}
 	if (!connection_look_up(c)) {
 		connection_refuse(c, REFUSAL_policy, "no name stands for this address");
 		return;
@@ -199,7 +204,7 @@ static void sort(struct connections *all, int fd)
 
 	if (!destination(fd, &to, &port)) {
 		close(fd);	/* it is gone already */
-	} else if (is_gateway(all->w, &to)) {
+	} else if (is_gateway(all->w, &to) && port != all->w->proxy_port) {
 		if (!notice_take(all->w->notice, fd))
 			refuse(all, fd);
 	} else if (all->n >= all->w->max_connections) {

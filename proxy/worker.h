@@ -45,6 +45,7 @@ struct worker {
 	struct addr_range pool;
 	uint32_t refusal_address;
 	uint32_t gateway, box;
+	uint16_t proxy_port;		/* of the gateway's address: proxy/explicit.h; 0: none */
 	uint32_t ifindex;
 	struct ring *ring;
 	struct asks *asks;
