@@ -205,7 +205,6 @@ static void look_for_request(struct connection *c)
 
 	if (idle && explicit_is_notice(c))
 		return;
-
 	c->x = h1_box_request(&c->box, &c->env);
 	if (c->x)
 		return;
@@ -254,11 +253,10 @@ static void look_drain(struct connection *c)
 }
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
-	[CS_ACCEPTED] = look_nothing, [CS_EXPLICIT] = explicit_look,
-	[CS_HELLO] = connection_look_hello,
-	[CS_LEAF] = look_leaf,        [CS_HANDSHAKE] = look_handshake,
-	[CS_HTTP] = look_http,        [CS_DRAIN] = look_drain,
-	[CS_CLOSED] = look_nothing,
+	[CS_ACCEPTED] = look_nothing,         [CS_EXPLICIT] = explicit_look,
+	[CS_HELLO] = connection_look_hello,   [CS_LEAF] = look_leaf,
+	[CS_HANDSHAKE] = look_handshake,      [CS_HTTP] = look_http,
+	[CS_DRAIN] = look_drain,              [CS_CLOSED] = look_nothing,
 };
 
 /* ---- the timer ---- */

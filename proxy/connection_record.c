@@ -76,9 +76,10 @@ static enum err write_close(struct connection *c)
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "close");
 	put_verdict(&r, c);
-	if (c->dialled.family && !c->env.site.literal)
+	if (c->dialled.family && !c->env.site.literal && c->via != VIA_ABSOLUTE)
 		record_str(&r, REC_address, str_of(addr_format(&c->dialled, text)));
-	record_str(&r, REC_upstream_cert, str_of(c->cert));
+	if (c->via != VIA_ABSOLUTE)
+		record_str(&r, REC_upstream_cert, str_of(c->cert));
 	record_str(&r, REC_tls, str_of(c->tls));
 	record_str(&r, REC_alpn, str_of(c->alpn));
 	record_u64(&r, REC_bytes_up, c->bytes_up);

@@ -171,11 +171,6 @@ static bool destination(int fd, struct addr *to, uint16_t *port)
 	       addr_from_sockaddr((struct sockaddr *)&sa, to, port);
 }
 
-static bool is_gateway(const struct worker *w, const struct addr *to)
-{
-	return to->family == 4 && addr_to_v4(to) == w->gateway;
-}
-
 static void take(struct connections *all, int fd, const struct addr *to, uint16_t port)
 {
 	struct connection *c = connection_new(all, fd, ++all->next_id, to, port);
@@ -184,7 +179,7 @@ static void take(struct connections *all, int fd, const struct addr *to, uint16_
 		return;
 	all->n++;
 	enter(&all->live, c);
-	if (is_gateway(all->w, to)) {
+	if (worker_is_gateway(all->w, to)) {
 		connection_step(c, CE_PROXY);
 		connection_pump(c);
 		return;
@@ -204,7 +199,7 @@ static void sort(struct connections *all, int fd)
 
 	if (!destination(fd, &to, &port)) {
 		close(fd);	/* it is gone already */
-	} else if (is_gateway(all->w, &to) && port != all->w->proxy_port) {
+	} else if (worker_is_gateway(all->w, &to) && port != all->w->proxy_port) {
 		if (!notice_take(all->w->notice, fd))
 			refuse(all, fd);
 	} else if (all->n >= all->w->max_connections) {

@@ -43,11 +43,6 @@ const char *explicit_via_name(enum explicit_via via)
 
 /* ---- where to ---- */
 
-static bool is_gateway(const struct worker *w, const struct addr *a)
-{
-	return a->family == 4 && addr_to_v4(a) == w->gateway;
-}
-
 /* What stands between brackets is an IPv6 address, as name_canon() has seen. */
 static bool parse_literal(struct str host, struct addr *out)
 {
@@ -65,7 +60,7 @@ static bool is_own(const struct worker *w, struct str host)
 	case NAME_OK:
 		return str_eq(name_str(&name), STR(NOTICE_NAME));
 	case NAME_LITERAL:
-		return parse_literal(host, &a) && is_gateway(w, &a);
+		return parse_literal(host, &a) && worker_is_gateway(w, &a);
 	case NAME_EMPTY:
 	case NAME_LONG:
 	case NAME_LABEL:
@@ -119,20 +114,22 @@ static enum refusal_reason aim_authority(struct connection *c, struct str author
 
 /* ---- the gateway's own page ---- */
 
-/* A request that comes by another connection than this one's own is not begun with. */
-static bool give_to_notice(struct connection *c)
+static bool has_page(const struct connection *c)
+{
+	return c->w->notice && notice_has_room(c->w->notice);
+}
+
+/* Where it has carried nothing else, it is on record as the page's requests alone. */
+static void give_to_notice(struct connection *c)
 {
 	struct stream *stream = c->stream;
 
-	if (!c->w->notice || !notice_has_room(c->w->notice))
-		return false;
 	c->bytes_up = stream_bytes_in(stream);
 	c->bytes_down = stream_bytes_out(stream);
 	c->stream = NULL;
 	c->close_recorded = !c->open_recorded;
 	connection_close(c, "handed to the gateway's own page");
 	notice_take_stream(c->w->notice, stream);
-	return true;
 }
 
 enum page { PAGE_ELSEWHERE, PAGE_OWN, PAGE_NOT_KNOWN };
@@ -164,8 +161,11 @@ static enum page find_page(const struct connection *c)
 
 bool explicit_is_notice(struct connection *c)
 {
-	return c->via == VIA_ABSOLUTE && stream_in(c->stream).n && find_page(c) == PAGE_OWN &&
-	       give_to_notice(c);
+	if (c->via != VIA_ABSOLUTE || stream_in(c->stream).n == 0 || find_page(c) != PAGE_OWN ||
+	    !has_page(c))
+		return false;
+	give_to_notice(c);
+	return true;
 }
 
 /* ---- refusing ---- */
@@ -279,26 +279,34 @@ static void say_yes(struct connection *c)
 	fields_free(&none);
 }
 
+static void admit_to_gateway(struct connection *c)
+{
+	if (c->env.site.port != WIRE_NOTICE_PORT) {
+		connection_refuse(c, REFUSAL_proxy_loop, "");
+	} else if (!has_page(c)) {
+		connection_refuse(c, REFUSAL_too_many_connections, "");
+	} else {
+		say_yes(c);
+		give_to_notice(c);
+	}
+}
+
 /* Where to is known. */
 static void admit(struct connection *c)
 {
-	bool own = is_own(c->w, c->env.site.name);
-
+	if (is_own(c->w, c->env.site.name)) {
+		admit_to_gateway(c);
+		return;
+	}
+	/* On the address of refused names only the next bytes say which name is meant. */
 	if (c->env.site.name.n)
 		connection_decide(c);
-	if (own && c->env.site.port != WIRE_NOTICE_PORT) {
-		connection_refuse(c, REFUSAL_proxy_loop, "");
-	} else if (own) {
-		if (c->w->notice && notice_has_room(c->w->notice))
-			say_yes(c);
-		if (!give_to_notice(c))
-			connection_refuse(c, REFUSAL_too_many_connections, "");
-	} else if (c->decided && c->decision.verdict == VERDICT_DENY) {
+	if (c->decided && c->decision.verdict == VERDICT_DENY) {
 		connection_refuse(c, REFUSAL_policy, "");
-	} else {
-		say_yes(c);
-		connection_step(c, CE_KNOWN);
+		return;
 	}
+	say_yes(c);
+	connection_step(c, CE_KNOWN);
 }
 
 /* ---- CONNECT ---- */
@@ -459,9 +467,7 @@ enum refusal_reason explicit_aim(void *connection, const struct request *r, cons
 
 static void look_absolute(struct connection *c)
 {
-	enum page page = find_page(c);
-
-	if (page == PAGE_NOT_KNOWN || (page == PAGE_OWN && give_to_notice(c)))
+	if (find_page(c) == PAGE_NOT_KNOWN || explicit_is_notice(c))
 		return;
 	if (!connection_record_open(c)) {
 		c->waits_for_room = true;

@@ -30,7 +30,7 @@ enum explicit_via { VIA_NOTHING, VIA_CONNECT, VIA_ABSOLUTE, VIA_SOCKS5 };
 const char *explicit_via_name(enum explicit_via via);
 /* In CS_EXPLICIT: goes as far as the bytes that are there allow. */
 void explicit_look(struct connection *c);
-/* In CS_HTTP, before a request is read: is the next one for the gateway's own page? Then that has
+/* Before a request is read: is the next one a whole URL of the gateway's own page? Then that has
  * taken the stream over, and @c is closed. */
 bool explicit_is_notice(struct connection *c);
 /* A refusal in the words of the protocol that was spoken. False: there are none. */

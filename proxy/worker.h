@@ -59,6 +59,11 @@ struct worker {
 	bool synced;			/* a request waits until its begin is on the disk */
 };
 
+static inline bool worker_is_gateway(const struct worker *w, const struct addr *a)
+{
+	return a->family == 4 && addr_to_v4(a) == w->gateway;
+}
+
 /* ---- questions (asks.c) ---- */
 /* Names one question until it was answered. 0 is none: so many had failed and not been called back
  * yet, or no memory; then no callback comes. */
