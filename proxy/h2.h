@@ -8,7 +8,8 @@
  *   events     h2_read(), then the callbacks; the owners take, answer, put, end
  *   each pass  h2_write(), then stream_settle(): all streams' frames in one write
  *
- * What arrives was checked: nghttp2 holds it to RFC 9113, and h2_check.c to what http1.c demands.
+ * What arrives was checked: nghttp2 holds it to RFC 9113. Where it is laxer than proxy/http1.h the
+ * owner is not: paths, hosts, trailers that are none.
  * Cookie crumbs are one field (RFC 9113 8.2.3). Names are written in lower case; what is meant for
  * the next hop alone is left out; what may hold a credential is never indexed (RFC 7541 7.1.3).
  * There is no push; priorities and padding are read past.
@@ -93,10 +94,9 @@ struct h2_stream {
 	struct buf in, out;
 	size_t in_taken, out_sent;
 	struct fields head_out, trailers_out;
-	struct buf pseudo_out;
-	size_t head_bytes;			/* of the head that is being read */
-	unsigned head_fields, interims_n, status_out;
-	bool stirred, queued, opened, left, closed, submitted, deferred, held, full, told_full;
+	uint8_t never_indexed[FIELDS_MAX / 8];	/* of @head_out */
+	unsigned interims_n;
+	bool stirred, queued, opened, left, closed, submitted, deferred, held, full;
 	bool head_waits, end_out, ended_out, reset_out, in_trailers;
 };
 
