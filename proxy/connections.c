@@ -127,6 +127,12 @@ static void tell_count(struct connections *all, struct str verdict, const char *
 		*count = 0;
 }
 
+static void tell_counts(struct connections *all)
+{
+	tell_count(all, STR("deny"), refusal_name(REFUSAL_too_many_connections), &all->refused);
+	tell_count(all, STR_NONE, "no descriptors or memory left: new connections wait", &all->stops);
+}
+
 static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connections *all = arg;
@@ -134,8 +140,7 @@ static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	accept_again(all);
-	tell_count(all, STR("deny"), refusal_name(REFUSAL_too_many_connections), &all->refused);
-	tell_count(all, STR_NONE, "no descriptors or memory left: new connections wait", &all->stops);
+	tell_counts(all);
 }
 
 static void refuse(struct connections *all, int fd)
@@ -283,6 +288,7 @@ void connections_free(struct connections *all)
 		if (!connection_bury(c))
 			connection_forget(c);
 	}
+	tell_counts(all);
 	pool_free(all->w->upstreams);
 	all->w->upstreams = NULL;
 	repeats_free(all->w->repeats);

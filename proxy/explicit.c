@@ -311,8 +311,8 @@ static void admit(struct connection *c)
 
 /* ---- CONNECT ---- */
 
-/* Host must be what is asked for (RFC 9110 7.2): who reads the one must not see another than who
- * reads the other. */
+/* Host must be what is asked for (RFC 9110 7.2). Some clients name the proxy there (node's undici):
+ * no harm, since nobody else reads this head. */
 static bool same_host(const struct connection *c, const struct fields *fields)
 {
 	struct str value, host;
@@ -322,8 +322,11 @@ static bool same_host(const struct connection *c, const struct fields *fields)
 
 	if (!fields_get(fields, STR("host"), &value))
 		return true;
-	if (name_split_authority(value, &host, &port) != NAME_OK ||
-	    (port != 0 && port != c->env.site.port))
+	if (name_split_authority(value, &host, &port) != NAME_OK)
+		return false;
+	if (is_own(c->w, host))
+		return true;
+	if (port != 0 && port != c->env.site.port)
 		return false;
 	if (c->destination.family)
 		return addr_parse(host, &a) && addr_eq(&a, &c->destination);
@@ -459,7 +462,7 @@ enum refusal_reason explicit_aim(void *connection, const struct request *r, cons
 	c->destination = (struct addr){ 0 };
 	c->env.site.proto = https ? PROTO_HTTPS : PROTO_HTTP;
 	if (refused == NO_REFUSAL && is_own(c->w, c->env.site.name)) {
-		*why = "its page is asked for with the first request of a connection";
+		*why = "only its own page, at port 80, is served";
 		return REFUSAL_proxy_loop;
 	}
 	return refused;

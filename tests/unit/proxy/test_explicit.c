@@ -359,6 +359,9 @@ static void sni_and_host_must_be_what_was_asked_for(void **state)
 	try(&r, &c, "CONNECT web.test:PORT HTTP/1.1\r\nHost: web.test:1\r\n\r\n", "HTTP/1.1 421 ");
 	peer_close(&c);
 	try(&r, &c, "GET http://web.test:PORT/ HTTP/1.1\r\nHost: api.test\r\n\r\n", "HTTP/1.1 421 ");
+	peer_close(&c);
+	/* But for a client that names the proxy. */
+	try(&r, &c, "CONNECT web.test:PORT HTTP/1.1\r\nHost: exeat.internal:3128\r\n\r\n", "established");
 	assert_int_equal(r.dials, 0);
 	proxy_close(&r, &c);
 }
