@@ -113,6 +113,8 @@ static void act_close(struct connection *c)
 		c->bytes_down = stream_bytes_out(c->stream);
 	}
 	h1_box_free(&c->box);
+	http1_free(c->head);
+	c->head = NULL;
 	stream_free(c->stream);
 	c->stream = NULL;
 	connections_bury(c->all, c);
@@ -210,6 +212,8 @@ static void look_for_request(struct connection *c)
 	bool clean;
 	bool idle = !h1_box_begun(&c->box);
 
+	if (idle && explicit_is_notice(c))
+		return;
 	c->x = h1_box_request(&c->box, &c->env);
 	if (c->x)
 		return;
@@ -258,10 +262,10 @@ static void look_drain(struct connection *c)
 }
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
-	[CS_ACCEPTED] = look_nothing, [CS_HELLO] = connection_look_hello,
-	[CS_LEAF] = look_leaf,        [CS_HANDSHAKE] = look_handshake,
-	[CS_HTTP] = look_http,        [CS_DRAIN] = look_drain,
-	[CS_CLOSED] = look_nothing,
+	[CS_ACCEPTED] = look_nothing,         [CS_EXPLICIT] = explicit_look,
+	[CS_HELLO] = connection_look_hello,   [CS_LEAF] = look_leaf,
+	[CS_HANDSHAKE] = look_handshake,      [CS_HTTP] = look_http,
+	[CS_DRAIN] = look_drain,              [CS_CLOSED] = look_nothing,
 };
 
 /* ---- the timer ---- */
@@ -281,6 +285,7 @@ static uint64_t deadline(const struct connection *c)
 	uint64_t x;
 
 	switch (c->state) {
+	case CS_EXPLICIT:
 	case CS_HELLO:
 		return c->since + CONNECTION_HELLO_MS;
 	case CS_HANDSHAKE:
@@ -321,6 +326,8 @@ static void time_is_over(struct connection *c)
 {
 	if (c->state == CS_HELLO) {
 		connection_refuse(c, REFUSAL_hello_timeout, "");
+	} else if (c->state == CS_EXPLICIT) {
+		connection_refuse(c, REFUSAL_request_timeout, "");
 	} else if (c->state == CS_HTTP && c->x) {
 		exchange_timeout(c->x);
 	} else if (c->state == CS_HTTP && h1_box_begun(&c->box)) {

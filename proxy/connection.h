@@ -16,6 +16,7 @@
 #define PROXY_CONNECTION_H
 
 #include "proxy/connection_fsm.h"
+#include "proxy/explicit.h"
 #include "proxy/h1_box.h"
 #include "proxy/hello.h"
 
@@ -41,6 +42,11 @@ struct connection {
 	struct name name;			/* what it stands for */
 	char literal[ADDR_TEXT_MAX];
 	struct exchange_env env;		/* env.site: name, port, protocol */
+
+	/* of the explicit proxy alone (explicit.c) */
+	enum explicit_via via;
+	struct http1_parser *head;		/* of a CONNECT */
+	bool greeted, bad_address_type;		/* SOCKS5 */
 
 	struct stream *stream;
 	struct hello hello;
@@ -80,6 +86,8 @@ void connection_forget(struct connection *c);
 /* The destination's meaning. False: it has none. */
 bool connection_look_up(struct connection *c);
 void connection_look_hello(struct connection *c);
+/* With what is known of it by now. */
+void connection_decide(struct connection *c);
 struct facts connection_facts(const struct connection *c);
 /* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is
  * none). */

@@ -10,6 +10,7 @@
 
 #define CONNECTION_STATES(X)                                                                      \
 	X(ACCEPTED,  "descriptor accepted, destination not looked up")                            \
+	X(EXPLICIT,  "a client of the explicit proxy has not said where to yet")                   \
 	X(HELLO,     "first bytes: TLS hello, HTTP, or neither")                                  \
 	X(LEAF,      "the broker signs a certificate for the name")                               \
 	X(HANDSHAKE, "TLS towards the box")                                                       \
@@ -18,6 +19,7 @@
 	X(CLOSED,    "sockets gone; freed after the pass, when all is on record")
 
 #define CONNECTION_EVENTS(X)                                                                      \
+	X(PROXY)	/* the box went to the explicit proxy */                                  \
 	X(KNOWN)	/* the destination stands for a name or an address */                     \
 	X(TLS)		/* a hello that may go on */                                              \
 	X(PLAIN)	/* plain HTTP */                                                          \

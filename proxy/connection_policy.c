@@ -15,7 +15,8 @@
 
 static bool is_judged(enum connection_state state)
 {
-	return state == CS_HELLO || state == CS_LEAF || state == CS_HANDSHAKE || state == CS_HTTP;
+	return state == CS_EXPLICIT || state == CS_HELLO || state == CS_LEAF ||
+	       state == CS_HANDSHAKE || state == CS_HTTP;
 }
 
 /* Is the connection as such denied? Its requests may be, all the same. */

@@ -10,6 +10,13 @@ static void put_connection(struct record *r, const struct connection *c, const c
 
 	record_str(r, REC_phase, str_of(phase));
 	record_u64(r, REC_connection, c->id);
+	record_str(r, REC_via, str_of(explicit_via_name(c->via)));
+	if (c->via == VIA_ABSOLUTE) {
+		/* Where it goes, each request says for itself. */
+		record_u64(r, REC_port, c->w->proxy_port);
+		record_str(r, REC_protocol, str_of(proto_name(PROTO_HTTP)));
+		return;
+	}
 	record_str(r, REC_destination, c->env.site.name);
 	if (c->destination.family)
 		record_str(r, c->env.site.literal ? REC_address : REC_synthetic,
@@ -69,9 +76,10 @@ static enum err write_close(struct connection *c)
 	record_begin(&r, RECORD_connection);
 	put_connection(&r, c, "close");
 	put_verdict(&r, c);
-	if (c->dialled.family && !c->env.site.literal)
+	if (c->dialled.family && !c->env.site.literal && c->via != VIA_ABSOLUTE)
 		record_str(&r, REC_address, str_of(addr_format(&c->dialled, text)));
-	record_str(&r, REC_upstream_cert, str_of(c->cert));
+	if (c->via != VIA_ABSOLUTE)
+		record_str(&r, REC_upstream_cert, str_of(c->cert));
 	record_str(&r, REC_tls, str_of(c->tls));
 	record_str(&r, REC_alpn, str_of(c->alpn));
 	record_u64(&r, REC_bytes_up, c->bytes_up);
@@ -106,6 +114,7 @@ bool connection_record_close(struct connection *c)
 			       .reason = c->refused ? c->refusal.reason : REFUSAL_policy,
 			       .proto = c->env.site.proto, .port = c->env.site.port,
 			       .host = c->env.site.name,
+			       .via = (uint8_t)c->via,
 			       .path = str_n(c->hello.sni, c->hello.sni_n),
 			       .why = str_of(c->refused ? c->ended : "") };
 	bool counts = hopeless(c);

@@ -72,6 +72,7 @@
 	X(synthetic,     STR,  46)                                                                \
 	X(address,       STR,  46)   /* dialled */                                                \
 	X(port,          U64,  0)                                                                 \
+	X(via,           STR,  16)   /* connect, absolute, socks5: how the explicit proxy was asked */ \
 	X(protocol,      STR,  16)                                                                \
 	X(count,         U64,  0)                                                                 \
 	X(suppressed,    U64,  0)                                                                 \

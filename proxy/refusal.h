@@ -38,6 +38,8 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(not_implemented,          501, "http_request_error",         0, NEVER, "Not a transfer coding that is understood here") \
 	X(version_not_supported,    505, "http_request_error",         0, NEVER, "Not a version of HTTP that is spoken here") \
 	X(request_timeout,          408, "http_request_error",         0, LATER, "The request was not complete in time") \
+	X(proxy_loop,             502, "proxy_loop_detected",        0, NEVER, "The gateway itself: nothing is proxied there") \
+	X(socks_unsupported,      501, "http_request_denied",        0, NEVER, "Of SOCKS, only CONNECT of version 5, without authentication, is spoken here") \
 	X(foreign_credential,       403, "http_request_denied",        0, NEVER, "The request brought a credential of its own") \
 	X(credential_denied,        403, "http_request_denied",        0, ASK,   "The credential may not go there") \
 	X(credential_unavailable,   502, "proxy_configuration_error",  0, LATER, "The credential has no usable value") \

@@ -582,6 +582,12 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	return s;
 }
 
+void stream_belongs_to(struct stream *s, stream_wake_fn *wake, void *arg)
+{
+	s->wake = wake;
+	s->arg = arg;
+}
+
 void stream_free(struct stream *s)
 {
 	if (!s)

@@ -44,6 +44,8 @@ enum stream_trouble {
 };
 
 struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake, void *arg);
+/* Somebody else is its owner from now on, and is woken. */
+void stream_belongs_to(struct stream *s, stream_wake_fn *wake, void *arg);
 void stream_free(struct stream *s);
 /* From here on the bytes go through @ssl. What was read so far must be in its BIO: it is dropped.
  */
