@@ -417,6 +417,26 @@ bool policy_has_paths(const struct policy *p, struct str host)
 	return s.found;
 }
 
+static bool search_raw(void *arg, const struct image *im, uint32_t rule, enum answer listed)
+{
+	struct search *s = arg;
+	const struct image_rule *r = &im->rules[rule];
+
+	s->found = !(r->flags & RULE_DENY) && (r->protos & PROTO_TCP) &&
+		   ask_rule(im, r, s->f, listed) != ANSWER_NO;
+	return !s->found;
+}
+
+bool policy_allows_raw(const struct policy *p, const struct facts *f)
+{
+	struct facts raw = *f;
+	struct search s = { .f = &raw };
+
+	raw.proto = PROTO_TCP;
+	walk(p, &raw, search_raw, &s);
+	return s.found;
+}
+
 static bool search_ports(void *arg, const struct image *im, uint32_t rule, enum answer listed)
 {
 	struct search *s = arg;

@@ -108,6 +108,10 @@ bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t in
 /* Is there a path rule that could apply to this host? Then an ambiguous path is refused. */
 bool policy_has_paths(const struct policy *p, struct str host);
 
+/* Could an allow rule by protocol tcp be about this target and port? Then no byte need be waited
+ * for to know what is spoken. f->proto is ignored. */
+bool policy_allows_raw(const struct policy *p, const struct facts *f);
+
 /* All ports that a rule could allow for this name, ascending. Returns how many; at most @max are
  * written. An allow rule without ports adds none: the loader writes defaults down. */
 size_t policy_ports(const struct policy *p, struct str host, uint16_t *out, size_t max);
