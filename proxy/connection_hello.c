@@ -2,7 +2,9 @@
  *
  * What a connection is about is known from its destination: a synthetic address stands for the name
  * that was resolved, the refusal address for a name that was refused, any other is an address that
- * a rule admits. The first byte says whether the box speaks TLS or HTTP; the port says nothing.
+ * a rule admits. Where a rule admits raw TCP to it, that is all there is to know (it is
+ * connection_tunnel.c's). Else the first byte says whether the box speaks TLS or HTTP; the port
+ * says nothing.
  *
  * All of the hello that can be refused is refused here, before there is TLS state, by an alert made
  * by hand: no or another server name, a protocol that is not spoken, a name that no request could
@@ -126,12 +128,16 @@ static void judge_hello(struct connection *c)
 {
 	if (!check_sni(c))
 		return;
+	connection_decide(c);
+	if (connection_passes_through(c)) {
+		connection_step(c, CE_UNOPENED);
+		return;
+	}
 	if (!tls_trust_speaks(connections_trust(c->all),
 			      str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
 		connection_refuse(c, REFUSAL_no_alpn, "");
 		return;
 	}
-	connection_decide(c);
 	if (c->decision.verdict == VERDICT_DENY && !c->refusal_address) {
 		connection_refuse(c, REFUSAL_policy, "");
 		return;
@@ -201,7 +207,9 @@ void connection_look_hello(struct connection *c)
 	struct str in = stream_in(c->stream);
 	bool clean;
 
-	if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
+	if (connection_is_raw(c))
+		connection_judge_raw(c);
+	else if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
 		look_tls(c);
 	else if (in.n)
 		look_plain(c, in.p[0]);

@@ -163,8 +163,8 @@ static void refuse(struct connections *all, int fd)
 /* ---- accepting ---- */
 
 /* Its own limit is reached before its process's: what stops accepting is the machine's. */
-_Static_assert(MSG_CONNECTIONS_MAX + POOL_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
-	       "each connection of a box and its upstream have a descriptor");
+_Static_assert(2 * MSG_CONNECTIONS_MAX + POOL_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
+	       "each connection of a box and its tunnel's other end have a descriptor");
 
 /* The transparent listener's connections keep the address that the box went to. */
 static bool destination(int fd, struct addr *to, uint16_t *port)
@@ -333,6 +333,11 @@ struct str connections_public_key(const struct connections *all)
 size_t connections_count(const struct connections *all)
 {
 	return all->n;
+}
+
+const struct connection *connections_first(const struct connections *all)
+{
+	return all->live;
 }
 
 const struct tls_trust *connections_trust(const struct connections *all)

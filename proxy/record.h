@@ -76,7 +76,7 @@
 	X(protocol,      STR,  16)                                                                \
 	X(count,         U64,  0)                                                                 \
 	X(suppressed,    U64,  0)                                                                 \
-	X(tls,           STR,  16)   /* version towards the box */                                \
+	X(tls,           STR,  16)   /* version towards the box, or "passthrough" */              \
 	X(tls_upstream,  STR,  16)                                                                \
 	X(sni,           STR,  253)                                                               \
 	X(alpn,          STR,  16)                                                                \

@@ -35,6 +35,7 @@ const char *proto_name(enum proto proto)
 	case PROTO_HTTP:
 		return "http";
 	case PROTO_TCP:
+		return "tcp";
 	case PROTO_UNKNOWN:
 		break;
 	}

@@ -52,7 +52,7 @@ static void fail(struct upstream *u, enum refusal_reason trouble, struct str why
 		 (int)(why.n < UPSTREAM_WHY_MAX ? why.n : UPSTREAM_WHY_MAX), why.n ? why.p : "");
 }
 
-static enum refusal_reason dial_reason(const struct msg_dialed *a)
+enum refusal_reason upstream_dial_reason(const struct msg_dialed *a)
 {
 	if (a->status >= DIAL_STATUSES)
 		return REFUSAL_internal;
@@ -204,7 +204,7 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 		if (fd >= 0)
 			close(fd);
 		(void)addr_unpack(a->addr, &u->addr);
-		fail(u, dial_reason(a), a->attempts);
+		fail(u, upstream_dial_reason(a), a->attempts);
 	}
 	on_event(u);
 }
