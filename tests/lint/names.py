@@ -25,7 +25,7 @@ ELSEWHERE = {
 # Let a test see that a limit holds or that nothing is left behind.
 FOR_TESTS = {
     "broker_sandboxes", "channel_queued", "connections_count", "control_clients", "dialer_sandboxes", "log_last_seq",
-    "resolver_cache_count", "tickets_count", "wire_gateway_netns",
+    "resolver_cache_count", "tickets_count", "tls_sessions_count", "wire_gateway_netns",
 }
 
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
