@@ -560,7 +560,7 @@ static void an_idle_connection_is_told_goodbye(void **state)
 	s = get(&c, "web.test", "/");
 	answered(&r, s);
 	h2_leave(s);
-	rig_until(&r, h2_going(c.h));
+	rig_until(&r, !h2_can_open(c.h));
 	rig_until(&r, h2_over(c.h));
 	client_close(&c);
 	rig_until(&r, log_has(&r, "\"ended\":\"idle\""));
