@@ -56,6 +56,7 @@ struct stream {
 	bool handshaking, want, ended, clean, full, held, finish, finished, aborted, watched;
 	bool left;		/* reading was left off before its end */
 	bool reads, writes;	/* the events are set */
+	bool told;		/* the write event is active: the owner is about to be woken */
 	short need;		/* what a handshake waits for; 0: nothing, it has not begun */
 	bool write_to_read;	/* reading waits for room to write */
 	bool unsent;		/* the trouble is that of writing */
@@ -268,6 +269,8 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	struct stream *s = arg;
 
 	(void)fd;
+	if (what & EV_WRITE)
+		s->told = false;
 	if (s->ssl && what & EV_READ)
 		tls_io_woken(SSL_get_rbio(s->ssl));
 	if (s->handshaking && s->trouble == STREAM_FINE)
@@ -420,6 +423,9 @@ void stream_settle(struct stream *s)
 	if (s->gone && !listens)
 		event_del(s->gone);
 	set_interest(s->readable, &s->reads, !dead && reads);
+	/* An event that is active and not set cannot be set: libevent would do nothing. */
+	if (s->told && !s->writes)
+		event_del(s->writable);
 	set_interest(s->writable, &s->writes, !dead && writes);
 	if (listens)
 		listen_for_reset(s);
@@ -429,9 +435,10 @@ void stream_settle(struct stream *s)
 		s->full = false;
 		tell = true;
 	}
-	/* Only after interest was set: taking an event away takes its activation along. */
-	if (tell)
-		event_active(s->writable, EV_WRITE, 0);
+	/* Only after interest was set: taking an event away takes its activation along, one of an
+	 * earlier pass, too. */
+	if (tell || s->told)
+		stream_nudge(s);
 	if (s->in.n == 0 && s->in.cap) {
 		explicit_bzero(s->in.p, s->in_used);
 		s->in_used = 0;
@@ -441,6 +448,7 @@ void stream_settle(struct stream *s)
 
 void stream_nudge(struct stream *s)
 {
+	s->told = true;
 	event_active(s->writable, EV_WRITE, 0);
 }
 

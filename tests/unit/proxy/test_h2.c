@@ -374,6 +374,46 @@ static void a_long_body_passes_whole_through_small_windows(void **state)
 	h2_leave(c);
 }
 
+/* More than the connection takes at once: it is left off in the middle, and goes on. */
+static void long_bodies_of_many_streams_take_turns(void **state)
+{
+	enum { MANY = 8, PIECES = 500 };
+	struct h2_stream *c[MANY];
+	unsigned put[MANY] = { 0 }, whole = 0;
+	size_t got[MANY] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		c[i] = get();
+	spin();
+	for (int i = 0; i < MANY; i++)
+		h2_answer(opened((unsigned)i), 200, &sent);
+	for (int rounds = 0; rounds < 10000 && whole < MANY; rounds++) {
+		for (unsigned i = 0; i < MANY; i++) {
+			for (; put[i] < PIECES && !h2_full(opened(i)); put[i]++)
+				h2_put(opened(i), str_n(megabyte, 16384));
+			if (put[i] == PIECES)
+				h2_end(opened(i), NULL);
+			got[i] += h2_body(c[i]).n;
+			h2_take(c[i], h2_body(c[i]).n);
+		}
+		h2_write(pair.client.h);
+		stream_settle(pair.client.stream);
+		event_base_loop(pair.base, EVLOOP_NONBLOCK);
+		h2_write(pair.server.h);
+		stream_settle(pair.server.stream);
+		whole = 0;
+		for (unsigned i = 0; i < MANY; i++)
+			whole += c[i]->ended && h2_body(c[i]).n == 0;
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(got[i], (size_t)PIECES * 16384);
+		assert_true(c[i]->ended);
+		h2_leave(opened(i));
+		h2_leave(c[i]);
+	}
+}
+
 static void an_owner_that_does_not_ask_has_its_stream_reset(void **state)
 {
 	struct h2_stream *c = get(), *s;
@@ -697,6 +737,7 @@ int main(void)
 		both(what_was_not_taken_is_given_back_with_its_stream),
 		both(a_full_stream_says_so_until_it_has_room_and_then_moves),
 		both(a_long_body_passes_whole_through_small_windows),
+		both(long_bodies_of_many_streams_take_turns),
 		both(an_owner_that_does_not_ask_has_its_stream_reset),
 		both(what_is_held_waits_and_other_streams_do_not),
 		both(an_answer_before_the_requests_end_is_whole_and_stops_the_request),
