@@ -79,6 +79,45 @@ void h2_queue(struct h2_stream *s)
 	l->last = &s->next_queued;
 }
 
+/* ---- requests that go on after their answers ---- */
+
+void h2_linger(struct h2_stream *s)
+{
+	struct h2 *h = s->h2;
+
+	if (s->lingers || s->closed)
+		return;
+	s->lingers = true;
+	s->linger_until = clock_ms() + H2_LINGER_MS;
+	s->next_lingering = NULL;
+	*h->lingering.last = s;
+	h->lingering.last = &s->next_lingering;
+	h->n_lingering++;
+}
+
+/* The first that lingers is the first whose time is over: it is the same for all. */
+static void end_lingering(struct h2 *h)
+{
+	struct h2_stream *s;
+	uint64_t now = h->lingering.first ? clock_ms() : 0;
+
+	while ((s = h->lingering.first) && (s->closed || s->linger_until <= now ||
+					    h->n_lingering > H2_LINGERING_MAX)) {
+		h->lingering.first = s->next_lingering;
+		if (!h->lingering.first)
+			line_init(&h->lingering);
+		h->n_lingering--;
+		s->lingers = false;
+		h2_reset(s, H2_NO_ERROR);
+		h2_stream_sweep(s);
+	}
+}
+
+uint64_t h2_deadline(const struct h2 *h)
+{
+	return h->lingering.first ? h->lingering.first->linger_until : 0;
+}
+
 /* ---- streams ---- */
 
 void h2_drained(struct buf *b, size_t *gone)
@@ -98,7 +137,8 @@ struct h2_stream *h2_stream_new(struct h2 *h)
 	if (!s)
 		return NULL;
 	s->h2 = h;
-	buf_init(&s->in, H2_STREAM_WINDOW + FRAME_BYTES);
+	/* What was taken leaves it when it is more than what was not. */
+	buf_init(&s->in, 2 * H2_STREAM_WINDOW + FRAME_BYTES);
 	buf_init(&s->out, H2_OUT_MAX);
 	buf_init(&s->head.text, text);
 	fields_init(&s->head.fields, 2 * text);
@@ -142,7 +182,7 @@ static void stream_free_all(struct h2_stream *s)
 
 void h2_stream_sweep(struct h2_stream *s)
 {
-	if (s->closed && s->left && !s->stirred && !s->queued)
+	if (s->closed && s->left && !s->stirred && !s->queued && !s->lingers)
 		stream_free_all(s);
 }
 
@@ -316,6 +356,7 @@ bool h2_write(struct h2 *h)
 {
 	size_t had = stream_queued(h->set.stream);
 
+	end_lingering(h);
 	if (!h->ended) {
 		h2_submit(h);
 		send_frames(h);
@@ -473,6 +514,7 @@ struct h2 *h2_new(const struct h2_setup *setup)
 	h->set = *setup;
 	line_init(&h->stirred);
 	line_init(&h->queued);
+	line_init(&h->lingering);
 	buf_init(&h->cookie, setup->max_headers);
 	h2_flood_init(&h->flood, clock_ms());
 	h->ng = new_session(h);

@@ -41,6 +41,8 @@
 #define H2_OUT_LOW (16u << 10)
 #define H2_OUT_MAX (1u << 20)		/* an owner that does not ask h2_full(): the stream is reset */
 #define H2_INTERIMS_MAX 16u		/* heads before the head that nobody has taken */
+#define H2_LINGER_MS 2000u		/* the rest of a request that was answered is read past */
+#define H2_LINGERING_MAX 64u		/* so many at a time; the oldest gives way */
 #define H2_WHY_MAX 160
 
 /* RFC 9113 7 */
@@ -90,14 +92,15 @@ struct h2_stream {
 
 	/* ---- the session's own ---- */
 	struct h2_stream *next, **link;		/* all of the session's */
-	struct h2_stream *next_stirred, *next_queued;
+	struct h2_stream *next_stirred, *next_queued, *next_lingering;
+	uint64_t linger_until;
 	struct buf in, out;
 	size_t in_taken, out_sent;
 	struct fields head_out, trailers_out;
 	uint8_t never_indexed[FIELDS_MAX / 8];	/* of @head_out */
 	unsigned interims_n;
 	bool stirred, queued, opened, left, closed, submitted, deferred, held, full;
-	bool head_waits, end_out, ended_out, reset_out, in_trailers;
+	bool head_waits, end_out, ended_out, reset_out, in_trailers, lingers;
 };
 
 struct h2_events {
@@ -134,6 +137,8 @@ bool h2_over(const struct h2 *h);
 void h2_goaway(struct h2 *h, uint32_t code);
 /* Streams that are not closed. */
 size_t h2_count(const struct h2 *h);
+/* When h2_write() has something to do by itself; 0: never. */
+uint64_t h2_deadline(const struct h2 *h);
 /* A head has begun and is not whole: nothing else can arrive before it is. */
 bool h2_in_head(const struct h2 *h);
 /* A client's: may it open another now? As many as the peer allows, and none after a GOAWAY. */
@@ -166,9 +171,10 @@ void h2_hold(struct h2_stream *s, bool hold);
 /* What was queued is dropped. */
 void h2_reset(struct h2_stream *s, uint32_t code);
 /* The owner is done with it: what was queued still goes out. Where the own side has not ended it is
- * reset (a client's with CANCEL, a server's with INTERNAL_ERROR: never a clean end); where a
- * server's has and the request has not, RST_STREAM(NO_ERROR) follows the answer's end (RFC 9113
- * 8.1). */
+ * reset (a client's with CANCEL, a server's with INTERNAL_ERROR: never a clean end). Where a
+ * server's has and the request has not, the rest of it is read past for H2_LINGER_MS, since there
+ * are clients that see no answer before they have sent all, or take a reset for a failure; then
+ * RST_STREAM(NO_ERROR) stops it (RFC 9113 8.1). */
 void h2_leave(struct h2_stream *s);
 
 #endif

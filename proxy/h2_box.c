@@ -436,7 +436,9 @@ uint64_t h2_boxes_in_head_since(const struct h2_boxes *all)
 
 uint64_t h2_boxes_deadline(const struct h2_boxes *all)
 {
-	return all->due;
+	uint64_t at = h2_deadline(all->h2);
+
+	return at && (all->due == 0 || at < all->due) ? at : all->due;
 }
 
 /* ---- from the connection ---- */

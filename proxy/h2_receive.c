@@ -288,6 +288,10 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 	struct h2_stream *s = stream_of(ng, id);
 
 	(void)flags;
+	if (s && s->lingers) {
+		(void)nghttp2_session_consume(ng, id, n);
+		return verdict(h);
+	}
 	if (!s || s->left || s->reset_out) {
 		(void)nghttp2_session_consume_connection(ng, n);
 		return verdict(h);

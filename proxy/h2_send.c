@@ -183,9 +183,8 @@ static int on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 	if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return 0;
 	s->ended_out = true;
-	/* The rest of a request that was answered is not waited for. */
 	if (h->set.server && s->left && !s->ended)
-		(void)nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+		h2_linger(s);
 	return 0;
 }
 
@@ -391,7 +390,7 @@ static void end_with_owner(struct h2_stream *s)
 	} else if (!s->end_out) {
 		h2_reset(s, H2_INTERNAL_ERROR);
 	} else if (s->ended_out && !s->ended) {
-		h2_reset(s, H2_NO_ERROR);
+		h2_linger(s);
 	}
 }
 

@@ -27,7 +27,8 @@ struct h2 {
 	nghttp2_session *ng;
 	struct h2_stream *all;
 	size_t live;			/* of them not closed */
-	struct h2_line stirred, queued;
+	struct h2_line stirred, queued, lingering;
+	unsigned n_lingering;
 	struct h2_flood flood;
 
 	/* the head that is being read: there is one at a time */
@@ -46,6 +47,8 @@ struct h2 {
 /* Into the line, at its end, once. */
 void h2_stir(struct h2_stream *s);
 void h2_queue(struct h2_stream *s);
+/* Its answer is given, its request goes on. */
+void h2_linger(struct h2_stream *s);
 /* The session will end, with a GOAWAY of that code. */
 void h2_fail(struct h2 *h, enum h2_code code, const char *why);
 struct h2_stream *h2_stream_new(struct h2 *h);

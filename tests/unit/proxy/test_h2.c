@@ -720,6 +720,39 @@ static void a_request_broken_off_before_anybody_heard_of_it_is_not_told(void **s
 	assert_int_equal(opened(0)->id, 3);
 }
 
+static void answer_at_once(struct side *side, struct h2_stream *s)
+{
+	side->n_opened = 0;
+	answer_whole(s, "no more, please");
+	h2_leave(s);
+}
+
+/* A client may see the answer only when it has sent all; but not all can be waited for. */
+static void what_goes_on_after_its_answer_is_read_past_and_stopped_where_it_is_too_much(void **state)
+{
+	static char body[16384];
+
+	(void)state;
+	pair.server.on_open = answer_at_once;
+	for (uint32_t i = 0; i < H2_LINGERING_MAX; i++)
+		raw_frame(1, END_HEADERS, 2 * i + 1, RAW_GET, sizeof(RAW_GET) - 1);
+	spin();
+	for (int i = 0; i < 40; i++) {
+		raw_frame(0, 0, 1, body, sizeof(body));
+		spin();
+	}
+	assert_int_equal(got_code(3, 1), -1);
+	assert_false(h2_failed(pair.server.h));
+	assert_true(h2_deadline(pair.server.h) > 0);
+	raw_frame(1, END_HEADERS, 2 * H2_LINGERING_MAX + 1, RAW_GET, sizeof(RAW_GET) - 1);
+	spin();
+	assert_int_equal(got_code(3, 1), H2_NO_ERROR);
+	assert_int_equal(got_code(3, 3), -1);
+	raw_frame(0, END_STREAM, 3, body, 1);
+	spin();
+	assert_int_equal(h2_count(pair.server.h), H2_LINGERING_MAX - 1);
+}
+
 #define both(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 #define server(f) cmocka_unit_test_setup_teardown(f, raw_server_setup, pair_teardown)
 #define client(f) cmocka_unit_test_setup_teardown(f, raw_client_setup, pair_teardown)
@@ -751,6 +784,7 @@ int main(void)
 		client(a_stream_behind_the_last_of_a_goaway_is_unprocessed),
 		client(a_reset_behind_a_whole_answer_takes_nothing_away),
 		server(malformed_requests_are_reset_and_nobody_hears_of_them),
+		server(what_goes_on_after_its_answer_is_read_past_and_stopped_where_it_is_too_much),
 		server(te_trailers_passes),
 		server(padding_and_priorities_are_read_past),
 		server(a_head_that_is_not_whole_is_known),
