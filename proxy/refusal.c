@@ -92,6 +92,11 @@ static void put_known(struct json *j, const char *key, struct str s)
 		json_put_str(j, key, s);
 }
 
+static unsigned retry_s(const struct refusal *r)
+{
+	return r->retry_s ? r->retry_s : REFUSAL_RETRY_S;
+}
+
 static void write_body(const struct refusal *r, struct buf *body)
 {
 	const struct row *row = &rows[r->reason];
@@ -114,7 +119,7 @@ static void write_body(const struct refusal *r, struct buf *body)
 	json_put_str(&j, "refusal", str_of(r->id));
 	json_put_str(&j, "retry", str_of(refusal_retry(r->reason)));
 	if (row->retry == RETRY_LATER)
-		json_put_u64(&j, "retry_after", REFUSAL_RETRY_S);
+		json_put_u64(&j, "retry_after", retry_s(r));
 	json_object_end(&j);
 	buf_put_c(body, '\n');
 }
@@ -156,6 +161,30 @@ static void put_phrase(struct buf *out, struct str s, size_t max)
 		buf_put_c(out, s.p[i] >= 0x20 && s.p[i] < 0x7f ? s.p[i] : '?');
 }
 
+/* Its message is text with whatever is not printable ASCII, and the %, escaped (the protocol's
+ * "Percent-Byte-Encoded"). */
+void refusal_grpc(const struct refusal *r, struct fields *fields)
+{
+	struct buf text, message;
+
+	buf_init(&text, REFUSAL_PHRASE_MAX);
+	buf_init(&message, 3 * REFUSAL_PHRASE_MAX);
+	refusal_phrase(r, &text);
+	for (size_t i = 0; i < text.n; i++) {
+		unsigned char c = (unsigned char)text.p[i];
+
+		if (c < 0x20 || c > 0x7e || c == '%')
+			buf_printf(&message, "%%%02X", c);
+		else
+			buf_put_c(&message, (char)c);
+	}
+	fields_add(fields, STR("content-type"), STR("application/grpc"));
+	fields_add(fields, STR("grpc-status"), STR("7"));
+	fields_add(fields, STR("grpc-message"), buf_str(&message));
+	buf_free(&text);
+	buf_free(&message);
+}
+
 void refusal_phrase(const struct refusal *r, struct buf *out)
 {
 	put_phrase(out, str_of(rows[r->reason].title), PHRASE_TITLE_MAX);
@@ -185,7 +214,7 @@ void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *
 	fields_add(fields, STR("proxy-status"), buf_str(&status));
 	fields_add(fields, STR("cache-control"), STR("no-store"));
 	if (rows[r->reason].retry == RETRY_LATER) {
-		snprintf(number, sizeof(number), "%d", REFUSAL_RETRY_S);
+		snprintf(number, sizeof(number), "%u", retry_s(r));
 		fields_add(fields, STR("retry-after"), str_of(number));
 	}
 	if (status.failed)
