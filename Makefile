@@ -70,11 +70,12 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
                       proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
-                      proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c proxy/nursery.c \
-                      proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c $(EXPLAIN) \
+                      proxy/connection_hello.c proxy/connection_record.c proxy/explicit.c proxy/socks5.c proxy/repeats.c proxy/nursery.c \
+                      proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c \
+                      proxy/connection_tunnel.c proxy/tunnel.c $(EXPLAIN) \
                       policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
                       proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c \
-                      proxy/h2.c proxy/h2_receive.c proxy/h2_send.c proxy/h2_flood.c
+                      proxy/h2.c proxy/h2_receive.c proxy/h2_send.c proxy/h2_flood.c proxy/h2_origin.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c

@@ -256,6 +256,59 @@ struct decision policy_decide(const struct policy *p, const struct facts *f)
 	return (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
 }
 
+/* ---- limits ---- */
+
+/* The first @max of those that hold, in order. */
+struct limited {
+	const struct policy *p;
+	const struct facts *f;
+	struct rule_ref *out;
+	size_t max, n;
+};
+
+static bool before(struct rule_ref a, struct rule_ref b)
+{
+	return a.image < b.image || (a.image == b.image && a.rule < b.rule);
+}
+
+static bool same_rule(struct rule_ref a, struct rule_ref b)
+{
+	return a.image == b.image && a.rule == b.rule;
+}
+
+/* Rules come list by list, and one may be in several: each is put in its place, once. */
+static bool collect_limits(void *arg, const struct image *im, uint32_t rule, enum answer listed)
+{
+	struct limited *l = arg;
+	struct rule_ref ref = { (uint16_t)(im - l->p->images), rule };
+	size_t kept = l->n < l->max ? l->n : l->max, at = 0;
+
+	if (im->rules[rule].limits.count == 0 ||
+	    ask_rule(im, &im->rules[rule], l->f, listed) != ANSWER_YES)
+		return true;
+	while (at < kept && before(l->out[at], ref))
+		at++;
+	if (at < kept && same_rule(l->out[at], ref))
+		return true;
+	l->n++;
+	if (at == l->max)
+		return true;
+	if (kept == l->max)
+		kept--;
+	memmove(&l->out[at + 1], &l->out[at], (kept - at) * sizeof(*l->out));
+	l->out[at] = ref;
+	return true;
+}
+
+size_t policy_limits(const struct policy *p, const struct facts *f, struct rule_ref *out,
+		     size_t max)
+{
+	struct limited l = { p, f, out, max, 0 };
+
+	walk(p, f, collect_limits, &l);
+	return l.n;
+}
+
 /* ---- one rule, for explain ---- */
 
 const char *matcher_name(enum matcher m)
@@ -361,6 +414,26 @@ bool policy_has_paths(const struct policy *p, struct str host)
 	struct search s = { .f = &f };
 
 	walk(p, &f, search_paths, &s);
+	return s.found;
+}
+
+static bool search_raw(void *arg, const struct image *im, uint32_t rule, enum answer listed)
+{
+	struct search *s = arg;
+	const struct image_rule *r = &im->rules[rule];
+
+	s->found = !(r->flags & RULE_DENY) && (r->protos & PROTO_TCP) &&
+		   ask_rule(im, r, s->f, listed) != ANSWER_NO;
+	return !s->found;
+}
+
+bool policy_allows_raw(const struct policy *p, const struct facts *f)
+{
+	struct facts raw = *f;
+	struct search s = { .f = &raw };
+
+	raw.proto = PROTO_TCP;
+	walk(p, &raw, search_raw, &s);
 	return s.found;
 }
 

@@ -3,32 +3,41 @@
 #define ANSWER_FIELDS_MAX 8192
 #define ANSWER_BODY_MAX 65536
 
+bool answer_make(const struct refusal *r, struct answer_parts *out)
+{
+	fields_init(&out->fields, ANSWER_FIELDS_MAX);
+	buf_init(&out->body, ANSWER_BODY_MAX);
+	buf_init(&out->phrase, REFUSAL_PHRASE_MAX);
+	refusal_answer(r, &out->fields, &out->body);
+	refusal_phrase(r, &out->phrase);
+	return !out->body.failed && !out->phrase.failed && !fields_failed(&out->fields);
+}
+
+void answer_free(struct answer_parts *parts)
+{
+	fields_free(&parts->fields);
+	buf_free(&parts->body);
+	buf_free(&parts->phrase);
+}
+
 void answer_refusal(struct exchange *x)
 {
 	const struct exchange_env *env = x->env;
-	struct fields fields;
-	struct buf body, phrase;
-	struct reply a = { .status = refusal_status(x->refusal.reason), .fields = &fields };
+	struct answer_parts parts;
+	struct reply a = { .status = refusal_status(x->refusal.reason), .fields = &parts.fields };
 	bool head_only = str_eq(buf_str(&x->method), STR("HEAD"));
 
-	fields_init(&fields, ANSWER_FIELDS_MAX);
-	buf_init(&body, ANSWER_BODY_MAX);
-	buf_init(&phrase, REFUSAL_PHRASE_MAX);
-	refusal_answer(&x->refusal, &fields, &body);
-	refusal_phrase(&x->refusal, &phrase);
-	a.reason = buf_str(&phrase);
 	x->status = a.status;
-	if (body.failed || phrase.failed || fields_failed(&fields)) {
+	if (!answer_make(&x->refusal, &parts)) {
 		env->box->abort(env->box_port);
 	} else {
+		a.reason = buf_str(&parts.phrase);
 		a.body = head_only ? BODY_NONE : BODY_LENGTH;
-		a.length = body.n;
+		a.length = parts.body.n;
 		env->box->head(env->box_port, &a);
 		if (!head_only)
-			env->box->body(env->box_port, buf_str(&body));
+			env->box->body(env->box_port, buf_str(&parts.body));
 		env->box->end(env->box_port, NULL);
 	}
-	fields_free(&fields);
-	buf_free(&body);
-	buf_free(&phrase);
+	answer_free(&parts);
 }

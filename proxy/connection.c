@@ -112,7 +112,10 @@ static void act_close(struct connection *c)
 		c->bytes_up = stream_bytes_in(c->stream);
 		c->bytes_down = stream_bytes_out(c->stream);
 	}
+	connection_end_passage(c);
 	h1_box_free(&c->box);
+	http1_free(c->head);
+	c->head = NULL;
 	stream_free(c->stream);
 	c->stream = NULL;
 	connections_bury(c->all, c);
@@ -125,7 +128,8 @@ static void act_none(struct connection *c)
 
 static void (*const acts[CA_COUNT])(struct connection *) = {
 	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake,
-	[CA_SERVE] = act_serve, [CA_DRAIN] = act_drain,	      [CA_CLOSE] = act_close,
+	[CA_SERVE] = act_serve, [CA_DIAL] = connection_dial,  [CA_TUNNEL] = connection_open_tunnel,
+	[CA_DRAIN] = act_drain, [CA_CLOSE] = act_close,
 };
 
 void connection_step(struct connection *c, enum connection_event event)
@@ -210,6 +214,8 @@ static void look_for_request(struct connection *c)
 	bool clean;
 	bool idle = !h1_box_begun(&c->box);
 
+	if (idle && explicit_is_notice(c))
+		return;
 	c->x = h1_box_request(&c->box, &c->env);
 	if (c->x)
 		return;
@@ -258,10 +264,11 @@ static void look_drain(struct connection *c)
 }
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
-	[CS_ACCEPTED] = look_nothing, [CS_HELLO] = connection_look_hello,
-	[CS_LEAF] = look_leaf,        [CS_HANDSHAKE] = look_handshake,
-	[CS_HTTP] = look_http,        [CS_DRAIN] = look_drain,
-	[CS_CLOSED] = look_nothing,
+	[CS_ACCEPTED] = look_nothing,         [CS_EXPLICIT] = explicit_look,
+	[CS_HELLO] = connection_look_hello,   [CS_LEAF] = look_leaf,
+	[CS_HANDSHAKE] = look_handshake,      [CS_HTTP] = look_http,
+	[CS_DIAL] = connection_look_dial,     [CS_TUNNEL] = connection_look_tunnel,
+	[CS_DRAIN] = look_drain,              [CS_CLOSED] = look_nothing,
 };
 
 /* ---- the timer ---- */
@@ -281,6 +288,7 @@ static uint64_t deadline(const struct connection *c)
 	uint64_t x;
 
 	switch (c->state) {
+	case CS_EXPLICIT:
 	case CS_HELLO:
 		return c->since + CONNECTION_HELLO_MS;
 	case CS_HANDSHAKE:
@@ -293,8 +301,11 @@ static uint64_t deadline(const struct connection *c)
 		       (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
 	case CS_DRAIN:
 		return drain_deadline(c);
+	case CS_TUNNEL:
+		return connection_tunnel_deadline(c);
 	case CS_ACCEPTED:
 	case CS_LEAF:
+	case CS_DIAL:		/* timed by the dialer */
 	case CS_CLOSED:
 	case CS_COUNT:
 		break;
@@ -321,6 +332,10 @@ static void time_is_over(struct connection *c)
 {
 	if (c->state == CS_HELLO) {
 		connection_refuse(c, REFUSAL_hello_timeout, "");
+	} else if (c->state == CS_EXPLICIT) {
+		connection_refuse(c, REFUSAL_request_timeout, "");
+	} else if (c->state == CS_TUNNEL) {
+		connection_tunnel_timeout(c);
 	} else if (c->state == CS_HTTP && c->x) {
 		exchange_timeout(c->x);
 	} else if (c->state == CS_HTTP && h1_box_begun(&c->box)) {
@@ -357,7 +372,8 @@ static void settle(struct connection *c)
 	if (up)
 		pool_touch(up);
 	pool_settle(c->w->upstreams);
-	stream_settle(c->stream);
+	if (c->stream)
+		stream_settle(c->stream);
 	arm(c);
 }
 
@@ -419,6 +435,7 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 void connection_forget(struct connection *c)
 {
 	exchange_free(c->x);
+	free(c->passage);
 	event_free(c->timer);
 	policy_free(c->policy);
 	free(c);

@@ -9,13 +9,15 @@
  * Blocking    never.
  * Callbacks   connection_pump() is what every event of its parts calls, from the event loop only.
  * Failure     closes itself; how it ended is on record.
- * Limits      times as named here; w->idle_ms between requests.
- * Tests       tests/unit/proxy/test_engine.c, tests/unit/proxy/test_connection_fsm.c
+ * Limits      times as named here; w->idle_ms between requests, and between the bytes of a tunnel.
+ * Tests       tests/unit/proxy/test_engine.c, tests/unit/proxy/test_connection_tunnel.c,
+ *             tests/unit/proxy/test_connection_fsm.c
  */
 #ifndef PROXY_CONNECTION_H
 #define PROXY_CONNECTION_H
 
 #include "proxy/connection_fsm.h"
+#include "proxy/explicit.h"
 #include "proxy/h1_box.h"
 #include "proxy/hello.h"
 
@@ -26,6 +28,7 @@
 #define CONNECTION_DRAIN_LONGEST_MS 30000u
 
 struct connections;
+struct passage;
 
 struct connection {
 	struct connections *all;
@@ -42,6 +45,11 @@ struct connection {
 	char literal[ADDR_TEXT_MAX];
 	struct exchange_env env;		/* env.site: name, port, protocol */
 
+	/* of the explicit proxy alone (explicit.c) */
+	enum explicit_via via;
+	struct http1_parser *head;		/* of a CONNECT */
+	bool greeted, bad_address_type;		/* SOCKS5 */
+
 	struct stream *stream;
 	struct hello hello;
 	ask_id leaf;
@@ -49,6 +57,7 @@ struct connection {
 	SSL *ssl;				/* between SIGNED and the handshake */
 	struct h1_box box;
 	struct exchange *x;
+	struct passage *passage;		/* of what is not opened */
 
 	struct event *timer;
 	uint64_t armed, opened, since, quiet_since, ms_tls;
@@ -80,10 +89,29 @@ void connection_forget(struct connection *c);
 /* The destination's meaning. False: it has none. */
 bool connection_look_up(struct connection *c);
 void connection_look_hello(struct connection *c);
+/* With what is known of it by now. */
+void connection_decide(struct connection *c);
 struct facts connection_facts(const struct connection *c);
 /* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is
  * none). */
 void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why);
+
+/* ---- connection_tunnel.c: what is not opened ---- */
+/* Does its destination say that it is raw TCP, whose first byte may be the server's? */
+bool connection_is_raw(const struct connection *c);
+void connection_judge_raw(struct connection *c);
+/* Of a TLS hello that was decided about: does the rule not open it? */
+bool connection_passes_through(const struct connection *c);
+void connection_dial(struct connection *c);
+void connection_look_dial(struct connection *c);
+void connection_open_tunnel(struct connection *c);
+void connection_look_tunnel(struct connection *c);
+uint64_t connection_tunnel_deadline(const struct connection *c);
+void connection_tunnel_timeout(struct connection *c);
+void connection_tunnel_new_policy(struct connection *c);
+/* Closes both sides; what was counted is in @c. */
+void connection_end_passage(struct connection *c);
+void connection_record_passage(const struct connection *c, struct record *r);
 
 /* ---- connection_policy.c ---- */
 /* w->policy is another. A connection that is not closed is to be pumped afterwards. */

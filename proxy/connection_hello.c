@@ -2,7 +2,9 @@
  *
  * What a connection is about is known from its destination: a synthetic address stands for the name
  * that was resolved, the refusal address for a name that was refused, any other is an address that
- * a rule admits. The first byte says whether the box speaks TLS or HTTP; the port says nothing.
+ * a rule admits. Where a rule admits raw TCP to it, that is all there is to know (it is
+ * connection_tunnel.c's). Else the first byte says whether the box speaks TLS or HTTP; the port
+ * says nothing.
  *
  * All of the hello that can be refused is refused here, before there is TLS state, by an alert made
  * by hand: no or another server name, a protocol that is not spoken, a name that no request could
@@ -46,23 +48,32 @@ bool connection_look_up(struct connection *c)
 
 /* ---- refusing ---- */
 
-void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why)
+/* False: there are none that it would understand. */
+static bool put_last_words(struct connection *c)
 {
 	uint8_t alert[HELLO_ALERT_LEN];
-	bool tls = c->env.site.proto == PROTO_HTTPS;
 
+	if (c->state == CS_EXPLICIT && explicit_put_refusal(c))
+		return true;
+	if (c->env.site.proto != PROTO_HTTPS || !connection_edge(c->state, CE_REFUSED))
+		return false;
+	hello_alert(refusal_alert(c->refusal.reason), alert);
+	buf_put(stream_out(c->stream), alert, sizeof(alert));
+	return true;
+}
+
+void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why)
+{
 	c->refused = true;
 	c->refusal.reason = reason;
 	refusal_id(&c->refusal);
 	snprintf(c->ended, sizeof(c->ended), "%s%s%s", refusal_name(reason), why[0] ? ": " : "", why);
-	if (!tls || !connection_edge(c->state, CE_REFUSED)) {
-		stream_abort(c->stream);
-		connection_step(c, CE_FAIL);
+	if (put_last_words(c)) {
+		connection_step(c, CE_REFUSED);
 		return;
 	}
-	hello_alert(refusal_alert(reason), alert);
-	buf_put(stream_out(c->stream), alert, sizeof(alert));
-	connection_step(c, CE_REFUSED);
+	stream_abort(c->stream);
+	connection_step(c, CE_FAIL);
 }
 
 /* ---- TLS ---- */
@@ -79,7 +90,7 @@ struct facts connection_facts(const struct connection *c)
 	return f;
 }
 
-static void decide(struct connection *c)
+void connection_decide(struct connection *c)
 {
 	struct facts f = connection_facts(c);
 
@@ -117,12 +128,16 @@ static void judge_hello(struct connection *c)
 {
 	if (!check_sni(c))
 		return;
+	connection_decide(c);
+	if (connection_passes_through(c)) {
+		connection_step(c, CE_UNOPENED);
+		return;
+	}
 	if (!tls_trust_speaks(connections_trust(c->all),
 			      str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
 		connection_refuse(c, REFUSAL_no_alpn, "");
 		return;
 	}
-	decide(c);
 	if (c->decision.verdict == VERDICT_DENY && !c->refusal_address) {
 		connection_refuse(c, REFUSAL_policy, "");
 		return;
@@ -166,7 +181,7 @@ static void look_plain(struct connection *c, char first)
 
 	c->env.site.proto = PROTO_HTTP;
 	if (c->env.site.name.n)
-		decide(c);
+		connection_decide(c);
 	/* An empty line may stand before a request (RFC 9112 2.2); else it begins with a method. */
 	if (first != '\r' && !http_is_token(str_n(&first, 1))) {
 		f = connection_facts(c);
@@ -192,7 +207,9 @@ void connection_look_hello(struct connection *c)
 	struct str in = stream_in(c->stream);
 	bool clean;
 
-	if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
+	if (connection_is_raw(c))
+		connection_judge_raw(c);
+	else if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
 		look_tls(c);
 	else if (in.n)
 		look_plain(c, in.p[0]);

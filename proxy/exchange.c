@@ -577,6 +577,15 @@ void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, cons
 
 /* ---- the request, as its port reads it ---- */
 
+static void aim(struct exchange *x, const struct request *r)
+{
+	const char *why = "";
+	enum refusal_reason reason = x->env->aim(x->env->wake_arg, r, &why);
+
+	if (reason != REFUSAL_COUNT)
+		exchange_refuse(x, reason, str_of(why));
+}
+
 void exchange_begin(struct exchange *x, const struct request *r)
 {
 	x->id = ++*x->env->next_exchange;
@@ -590,6 +599,8 @@ void exchange_begin(struct exchange *x, const struct request *r)
 	fields_remove(&x->fields, STR("content-length"));
 	if (!r->expect_continue)
 		fields_remove(&x->fields, STR("expect"));
+	if (x->env->aim)
+		aim(x, r);
 	if (x->method.failed || x->target.failed || fields_failed(&x->fields))
 		exchange_refuse(x, REFUSAL_headers_too_large, STR_NONE);
 }

@@ -109,6 +109,9 @@ struct exchange_env {
 	void *wake_arg;
 	const struct box_ops *box;
 	void *box_port;
+	/* Where each request says itself where it goes (proxy/explicit.h), NULL else: makes @site
+	 * what it says. REFUSAL_COUNT, or what it is refused for. Called with wake_arg. */
+	enum refusal_reason (*aim)(void *arg, const struct request *r, const char **why);
 };
 
 /* @env is borrowed for the exchange's life. NULL: out of memory. */

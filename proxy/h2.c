@@ -83,7 +83,8 @@ void h2_queue(struct h2_stream *s)
 
 void h2_drained(struct buf *b, size_t *gone)
 {
-	explicit_bzero(b->p, b->n);
+	if (b->n)
+		explicit_bzero(b->p, b->n);
 	b->n = *gone = 0;
 	if (b->cap > KEPT_BUFFER)
 		buf_free(b);

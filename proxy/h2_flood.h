@@ -1,7 +1,7 @@
 /* proxy/h2_flood.h - when has a peer sent too much of what costs us and moves nothing?
  *
  * Two allowances: frames that carry nothing (SETTINGS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE,
- * CONTINUATION, empty DATA, unknown ones), and streams that were opened and broken off before they
+ * CONTINUATION, empty DATA), and streams that were opened and broken off before they
  * were answered (CVE-2023-44487). Both come back with time and with work that was done.
  *
  * Ownership   the caller's struct.       Blocking  never.

@@ -45,6 +45,11 @@ unsigned refusal_status(enum refusal_reason reason)
 	return rows[reason].status;
 }
 
+bool refusal_is_trouble(enum refusal_reason reason)
+{
+	return reason >= REFUSAL_dns_failed || reason == REFUSAL_answer_undecodable;
+}
+
 uint8_t refusal_alert(enum refusal_reason reason)
 {
 	return rows[reason].alert;

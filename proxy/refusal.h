@@ -38,6 +38,8 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(not_implemented,          501, "http_request_error",         0, NEVER, "Not a transfer coding that is understood here") \
 	X(version_not_supported,    505, "http_request_error",         0, NEVER, "Not a version of HTTP that is spoken here") \
 	X(request_timeout,          408, "http_request_error",         0, LATER, "The request was not complete in time") \
+	X(proxy_loop,             502, "proxy_loop_detected",        0, NEVER, "The gateway itself: nothing is proxied there") \
+	X(socks_unsupported,      501, "http_request_denied",        0, NEVER, "Of SOCKS, only CONNECT of version 5, without authentication, is spoken here") \
 	X(foreign_credential,       403, "http_request_denied",        0, NEVER, "The request brought a credential of its own") \
 	X(credential_denied,        403, "http_request_denied",        0, ASK,   "The credential may not go there") \
 	X(credential_unavailable,   502, "proxy_configuration_error",  0, LATER, "The credential has no usable value") \
@@ -45,15 +47,16 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(answer_undecodable,       502, "http_response_content_coding", 0, NEVER, "The answer came in a coding that cannot be searched for the credential") \
 	X(log_unavailable,          503, "proxy_internal_error",      80, LATER, "The audit log cannot be written") \
 	X(too_many_connections,     503, "connection_limit_reached",  80, LATER, "Too many connections from this sandbox") \
-	X(too_many_dials,           503, "connection_limit_reached",   0, LATER, "Too many connections to origins are under way for this sandbox") \
+	X(too_many_dials,           503, "connection_limit_reached",  80, LATER, "Too many connections to origins are under way for this sandbox") \
 	X(too_many_grants,          429, "http_request_denied",        0, LATER, "More requests with a credential than this sandbox may send in a second") \
+	X(limit_reached,            429, "http_request_denied",       80, LATER, "A limit of the rule is reached") \
 	X(internal,                 503, "proxy_internal_error",      80, LATER, "Exeat cannot do this now") \
-	X(dns_failed,               502, "dns_error",                  0, LATER, "The name could not be resolved") \
-	X(dns_timeout,              504, "dns_timeout",                0, LATER, "The name could not be resolved in time") \
-	X(destination_prohibited,   502, "destination_ip_prohibited",  0, NEVER, "The name resolves into a prohibited address range") \
-	X(connection_refused,       502, "connection_refused",         0, LATER, "The origin refused the connection") \
-	X(connection_timeout,       504, "connection_timeout",         0, LATER, "The origin did not answer in time") \
-	X(destination_unreachable,  502, "destination_ip_unroutable",  0, LATER, "No route to the origin") \
+	X(dns_failed,               502, "dns_error",                 80, LATER, "The name could not be resolved") \
+	X(dns_timeout,              504, "dns_timeout",               80, LATER, "The name could not be resolved in time") \
+	X(destination_prohibited,   502, "destination_ip_prohibited", 49, NEVER, "The name resolves into a prohibited address range") \
+	X(connection_refused,       502, "connection_refused",        80, LATER, "The origin refused the connection") \
+	X(connection_timeout,       504, "connection_timeout",        80, LATER, "The origin did not answer in time") \
+	X(destination_unreachable,  502, "destination_ip_unroutable", 80, LATER, "No route to the origin") \
 	X(connection_terminated,    502, "connection_terminated",      0, LATER, "The origin closed the connection before it had answered") \
 	X(tls_protocol,             502, "tls_protocol_error",         0, LATER, "The TLS handshake with the origin failed") \
 	X(tls_alert,                502, "tls_alert_received",         0, LATER, "The origin ended the TLS handshake with an alert") \
@@ -88,6 +91,8 @@ struct refusal {
 void refusal_id(struct refusal *r);
 unsigned refusal_status(enum refusal_reason reason);
 uint8_t refusal_alert(enum refusal_reason reason);
+/* Our trouble, or the origin's, with what is allowed? Else it is a no. */
+bool refusal_is_trouble(enum refusal_reason reason);
 const char *refusal_name(enum refusal_reason reason);	/* "connection-refused": with hyphens, as logged */
 const char *refusal_error(enum refusal_reason reason);	/* Proxy-Status error type */
 const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask" */

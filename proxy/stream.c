@@ -582,6 +582,12 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	return s;
 }
 
+void stream_belongs_to(struct stream *s, stream_wake_fn *wake, void *arg)
+{
+	s->wake = wake;
+	s->arg = arg;
+}
+
 void stream_free(struct stream *s)
 {
 	if (!s)
@@ -593,10 +599,23 @@ void stream_free(struct stream *s)
 	if (s->gone)
 		event_free(s->gone);
 	SSL_free(s->ssl);
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 	buf_wipe(&s->in);
 	buf_wipe(&s->out);
 	free(s);
+}
+
+int stream_detach(struct stream *s, struct buf *unread)
+{
+	int fd = s->fd;
+
+	compact(&s->in, &s->in_taken);
+	*unread = s->in;
+	buf_init(&s->in, 0);
+	s->fd = -1;
+	stream_free(s);
+	return fd;
 }
 
 void stream_start_tls(struct stream *s, SSL *ssl)

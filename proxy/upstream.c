@@ -15,6 +15,7 @@
 
 #include "proxy/clock.h"
 #include "proxy/h1_origin.h"
+#include "proxy/h2_origin.h"
 #include "proxy/pool.h"
 
 #define FAIL_ROW(dial_, refusal_) [DIAL_##dial_] = REFUSAL_##refusal_
@@ -51,7 +52,7 @@ static void fail(struct upstream *u, enum refusal_reason trouble, struct str why
 		 (int)(why.n < UPSTREAM_WHY_MAX ? why.n : UPSTREAM_WHY_MAX), why.n ? why.p : "");
 }
 
-static enum refusal_reason dial_reason(const struct msg_dialed *a)
+enum refusal_reason upstream_dial_reason(const struct msg_dialed *a)
 {
 	if (a->status >= DIAL_STATUSES)
 		return REFUSAL_internal;
@@ -114,10 +115,12 @@ void upstream_leave(struct leg *l)
 
 /* ---- dialling ---- */
 
-/* Which HTTP, and its state. */
+/* Which HTTP (RFC 9113 3.2), and its state. */
 static void begin(struct upstream *u)
 {
-	u->ops = &h1_origin;
+	SSL *ssl = stream_ssl(u->stream);
+
+	u->ops = ssl && str_eq(tls_trust_alpn(ssl), STR("h2")) ? &h2_origin : &h1_origin;
 	if (!u->ops->open(u)) {
 		u->ops = NULL;
 		fail(u, REFUSAL_internal, STR("out of memory"));
@@ -164,7 +167,7 @@ static void on_event(void *arg)
 
 static void speak(struct upstream *u)
 {
-	const struct tls_site site = { u->site.name, u->site.literal, u->site.port, TLS_ALPN_H1 };
+	const struct tls_site site = { u->site.name, u->site.literal, u->site.port, TLS_ALPN_H2_H1 };
 	SSL *ssl;
 
 	if (u->site.proto != PROTO_HTTPS)
@@ -201,7 +204,7 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 		if (fd >= 0)
 			close(fd);
 		(void)addr_unpack(a->addr, &u->addr);
-		fail(u, dial_reason(a), a->attempts);
+		fail(u, upstream_dial_reason(a), a->attempts);
 	}
 	on_event(u);
 }

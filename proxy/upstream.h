@@ -103,6 +103,8 @@ struct upstream {
 	uint32_t ms_resolve, ms_connect, ms_tls;
 };
 
+/* What a dialer's answer means for who asked. */
+enum refusal_reason upstream_dial_reason(const struct msg_dialed *a);
 struct upstream *upstream_new(struct pool *pool, const struct site *site);
 /* Without legs. Where it is at work, when that is over. */
 void upstream_free(struct upstream *u);

@@ -329,6 +329,129 @@ static void literals_of_a_whole_stack_end_at_the_limit(void **state)
 	policy_free(p);
 }
 
+/* F13: raw tcp is asked for before any byte, and an https rule for the same port says nothing of it. */
+static void a_tcp_rule_matches_raw_tcp_and_nothing_else(void **state)
+{
+	const struct test_rule rules[] = {
+		{ .id = "web", .hosts = { LIST("db.test") }, .ports = { LIST("443") },
+		  .protos = PROTO_HTTPS },
+		{ .id = "db", .hosts = { LIST("db.test") }, .ports = { LIST("5432") },
+		  .protos = PROTO_TCP },
+		{ .id = "licence", .addresses = { LIST("203.0.113.0/28") },
+		  .ports = { LIST("27000-27009") }, .protos = PROTO_TCP },
+	};
+	struct policy *p = MAKE_POLICY(rules);
+	struct facts f = { .host = STR("db.test") };
+	uint16_t ports[4];
+	struct seen all = { 0 };
+
+	(void)state;
+	assert_decides(p, f, VERDICT_UNDECIDED, "web");
+	f.port = 5432;
+	assert_decides(p, f, VERDICT_UNDECIDED, "db");
+	f.proto = PROTO_TCP;
+	assert_decides(p, f, VERDICT_ALLOW, "db");
+	f.proto = PROTO_HTTPS;
+	assert_decides(p, f, VERDICT_DENY, "default");
+	f.proto = PROTO_HTTP;
+	assert_decides(p, f, VERDICT_DENY, "default");
+	f.port = 443;
+	f.proto = PROTO_TCP;
+	assert_decides(p, f, VERDICT_DENY, "default");
+	assert_decides(p, literal("203.0.113.1", 27000), VERDICT_ALLOW, "licence");
+	assert_int_equal(policy_ports(p, STR("db.test"), ports, 4), 2);
+	assert_int_equal(ports[1], 5432);
+	policy_literals(p, see, &all);
+	assert_int_equal(all.n, 160);
+	policy_free(p);
+}
+
+static void raw_tcp_is_known_by_target_and_port_whatever_is_denied(void **state)
+{
+	const struct test_rule rules[] = {
+		{ .id = "db", .hosts = { LIST("db.test") }, .ports = { LIST("5432") },
+		  .protos = PROTO_TCP },
+		{ .id = "any", .hosts = { LIST("*.test") }, .ports = { LIST("443") } },
+		{ .id = "licence", .addresses = { LIST("203.0.113.0/28") },
+		  .ports = { LIST("27000") }, .protos = PROTO_TCP },
+		{ .deny = true, .id = "no", .hosts = { LIST("db.test") } },
+	};
+	struct policy *p = MAKE_POLICY(rules);
+	struct facts f = { .host = STR("db.test"), .port = 5432, .proto = PROTO_HTTPS }, at;
+
+	(void)state;
+	assert_true(policy_allows_raw(p, &f));
+	f.port = 443;
+	assert_false(policy_allows_raw(p, &f));
+	f.port = 0;
+	assert_true(policy_allows_raw(p, &f));
+	f.host = STR("web.test");
+	assert_false(policy_allows_raw(p, &f));
+	at = literal("203.0.113.9", 27000);
+	assert_true(policy_allows_raw(p, &at));
+	at = literal("203.0.113.9", 27001);
+	assert_false(policy_allows_raw(p, &at));
+	at = literal("203.0.113.99", 27000);
+	assert_false(policy_allows_raw(p, &at));
+	policy_free(p);
+}
+
+static void a_passthrough_rule_is_decided_at_the_hello(void **state)
+{
+	const struct test_rule rules[] = {
+		{ .id = "pinned", .hosts = { LIST("pin.test") }, .ports = { LIST("443") },
+		  .protos = PROTO_HTTPS, .passthrough = true },
+		{ .deny = true, .id = "net", .addresses = { LIST("203.0.113.0/24") } },
+	};
+	struct policy *p = MAKE_POLICY(rules);
+	struct facts f = { .host = STR("pin.test"), .port = 443, .proto = PROTO_HTTPS };
+
+	(void)state;
+	/* Not before the address is known: a deny could still be for it. */
+	assert_decides(p, f, VERDICT_UNDECIDED, "pinned");
+	assert_true(policy_rule(p, policy_decide(p, &f).rule).passthrough);
+	f.addr = literal("198.51.100.1", 1).addr;
+	assert_decides(p, f, VERDICT_ALLOW, "pinned");
+	f.addr = literal("203.0.113.1", 1).addr;
+	assert_decides(p, f, VERDICT_DENY, "net");
+	policy_free(p);
+}
+
+static void limits_of_all_rules_that_match_hold(void **state)
+{
+	const struct test_rule rules[] = {
+		{ .id = "all", .hosts = { LIST("**.test", "a.test") }, .limits = { .concurrent = 9 } },
+		{ .id = "free", .hosts = { LIST("a.test") } },
+		{ .id = "get", .hosts = { LIST("a.test", "*.test") }, .methods = { LIST("GET") },
+		  .limits = { .requests = 5, .per_s = 60, .upload = 1, .download = 2, .idle_s = 3,
+			      .total_s = 4 } },
+	};
+	struct policy *p = MAKE_POLICY(rules);
+	struct facts f = request("a.test", "GET", "/");
+	struct rule_ref all[POLICY_LIMITS_MAX];
+	struct rule_limits k;
+
+	(void)state;
+	assert_int_equal(policy_limits(p, &f, all, POLICY_LIMITS_MAX), 2);
+	assert_int_equal(all[0].rule, 0);
+	assert_int_equal(all[1].rule, 2);
+	k = policy_rule(p, all[1]).limits;
+	assert_int_equal(k.requests, 5);
+	assert_int_equal(k.per_s, 60);
+	assert_int_equal(k.concurrent, 0);
+	assert_int_equal(k.upload, 1);
+	assert_int_equal(k.download, 2);
+	assert_int_equal(k.idle_s, 3);
+	assert_int_equal(k.total_s, 4);
+	assert_int_equal(policy_rule(p, (struct rule_ref){ 0, 1 }).limits.concurrent, 0);
+	/* One that is only not known to say no yet does not count. */
+	f.method = STR_NONE;
+	assert_int_equal(policy_limits(p, &f, all, POLICY_LIMITS_MAX), 1);
+	f = request("x.example", "GET", "/");
+	assert_int_equal(policy_limits(p, &f, all, POLICY_LIMITS_MAX), 0);
+	policy_free(p);
+}
+
 static void one_rule_is_asked_matcher_by_matcher(void **state)
 {
 	const struct test_rule rules[] = {
@@ -400,6 +523,18 @@ static struct texts draw_list(const char *const *pool, size_t pool_n, const char
 
 #define DRAW(pool, slot, odds) draw_list(pool, COUNT(pool), d->items[i][slot], odds)
 
+/* What an allow may have, and what it may not have where it is not opened. */
+static void draw_allow(struct test_rule *r)
+{
+	r->passthrough = dice(6) == 0;
+	if (r->passthrough)
+		r->protos = PROTO_HTTPS;
+	if (r->passthrough || (r->protos & PROTO_TCP))
+		r->methods = r->paths = (struct texts){ 0 };
+	if (dice(2))
+		r->limits.concurrent = 1 + dice(9);
+}
+
 static void draw_policy(struct drawn *d)
 {
 	d->n = 1 + dice(DRAWN_RULES);
@@ -415,6 +550,8 @@ static void draw_policy(struct drawn *d)
 		if (r->deny || !r->addresses.v)
 			r->ports = DRAW(port_pool, 4, 2);
 		r->protos = dice(3) ? 0 : 1 + dice(7);
+		if (!r->deny)
+			draw_allow(r);
 	}
 }
 
@@ -610,6 +747,27 @@ static void assert_rules_agree(const struct policy *p, const struct drawn *d, co
 	}
 }
 
+/* The limits that hold are those of every allow that says yes, in the order of the file. */
+static void assert_limits_agree(const struct policy *p, const struct drawn *d,
+				const struct facts *f)
+{
+	struct rule_ref all[DRAWN_RULES], first[1];
+	size_t n = policy_limits(p, f, all, DRAWN_RULES), at = 0;
+
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (!d->rules[i].limits.concurrent || naive_rule(&d->rules[i], f) != 2)
+			continue;
+		assert_true(at < n);
+		assert_int_equal(all[at].image, 0);
+		assert_int_equal(all[at++].rule, i);
+	}
+	assert_int_equal(at, n);
+	assert_int_equal(policy_limits(p, f, first, 1) > 1, n > 1);
+	if (n > 0)
+		assert_int_equal(first[0].rule, all[0].rule);
+	assert_int_equal(policy_limits(p, f, NULL, 0) > 0, n > 0);
+}
+
 static void a_second_evaluator_agrees_on_drawn_policies(void **state)
 {
 	struct drawn d;
@@ -626,6 +784,7 @@ static void a_second_evaluator_agrees_on_drawn_policies(void **state)
 
 			assert_same(policy_decide(p, &f), naive_decide(&d, &f));
 			assert_rules_agree(p, &d, &f);
+			assert_limits_agree(p, &d, &f);
 		}
 		policy_free(p);
 	}
@@ -673,6 +832,8 @@ static void a_deny_more_never_allows_anything(void **state)
 			draw_policy(&d);
 		while (d.n < 2);
 		d.rules[d.n - 1].deny = true;
+		d.rules[d.n - 1].passthrough = false;
+		d.rules[d.n - 1].limits = (struct rule_limits){ 0 };
 		without = make_policy(d.rules, d.n - 1);
 		with = make_policy(d.rules, d.n);
 		for (size_t k = 0; k < DRAWS_A_POLICY; k++) {
@@ -741,6 +902,10 @@ int main(void)
 		cmocka_unit_test(a_name_resolves_into_a_private_range_only_where_a_rule_says_so),
 		cmocka_unit_test(literals_are_told_one_by_one),
 		cmocka_unit_test(literals_of_a_whole_stack_end_at_the_limit),
+		cmocka_unit_test(a_tcp_rule_matches_raw_tcp_and_nothing_else),
+		cmocka_unit_test(raw_tcp_is_known_by_target_and_port_whatever_is_denied),
+		cmocka_unit_test(a_passthrough_rule_is_decided_at_the_hello),
+		cmocka_unit_test(limits_of_all_rules_that_match_hold),
 		cmocka_unit_test(one_rule_is_asked_matcher_by_matcher),
 		cmocka_unit_test(a_second_evaluator_agrees_on_drawn_policies),
 		cmocka_unit_test(a_step_with_fewer_facts_never_contradicts_a_later_one),
