@@ -25,16 +25,17 @@ LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
 CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c \
-                      conf/sort.c
+                      conf/sort.c conf/amount.c
 YAML := conf/arena.c conf/diag.c conf/yaml.c conf/schema.c
 SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
                       proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c
-EXPLAIN := policy/explain.c policy/request_text.c
+EXPLAIN := policy/explain.c policy/request_text.c policy/limits_text.c
 COMPILER := $(PATTERN) policy/build.c policy/path_overlap.c policy/load.c policy/load_rule.c \
-                      policy/load_hosts.c policy/load_credential.c policy/load_pairs.c
+                      policy/load_hosts.c policy/load_credential.c policy/load_pairs.c \
+                      policy/load_limits.c policy/load_limited.c policy/limits_text.c
 CHANNEL := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD := sandbox/ring.c proxy/record.c

@@ -612,7 +612,7 @@ void exchange_malformed(struct exchange *x, enum refusal_reason reason, const ch
 	exchange_refuse(x, reason, str_of(why));
 }
 
-bool exchange_wants_body(struct exchange *x)
+bool exchange_wants_body(const struct exchange *x)
 {
 	return x->step == STEP_RELAY && x->head_sent && !x->refused && !x->abandoned &&
 	       !x->request_ended && !x->answer_ended && !x->leg.up->ops->full(&x->leg);
@@ -666,10 +666,20 @@ static bool expects(const struct exchange *x)
 	       !x->request_ended && x->bytes_up == 0;
 }
 
+/* A stream may stand still for as long as a connection may. But a body of known length is there, and
+ * who does not send it is broken, or means to hold the origin. */
+static uint32_t patience(const struct exchange *x)
+{
+	uint32_t idle = x->env->w->idle_ms;
+
+	if (x->request.body == BODY_LENGTH && !x->answer_begun && exchange_wants_body(x) &&
+	    idle > EXCHANGE_BODY_MS)
+		return EXCHANGE_BODY_MS;
+	return idle;
+}
+
 uint64_t exchange_deadline(const struct exchange *x)
 {
-	uint32_t limit;
-
 	if (x->over || x->refused || x->abandoned)
 		return 0;
 	if (x->step == STEP_DIAL)
@@ -678,10 +688,21 @@ uint64_t exchange_deadline(const struct exchange *x)
 		return 0;
 	if (expects(x))
 		return x->sent_at + EXCHANGE_EXPECT_MS;
-	limit = x->env->w->idle_ms;
-	if (!x->answer_begun && (x->request_ended || limit > EXCHANGE_ANSWER_MS))
-		limit = EXCHANGE_ANSWER_MS;
-	return x->last_moved + limit;
+	return x->last_moved + patience(x);
+}
+
+/* Who was waited for. */
+static void refuse_late(struct exchange *x)
+{
+	enum refusal_reason reason = REFUSAL_response_timeout;
+	char why[64];
+
+	if (!x->answer_begun && exchange_wants_body(x))
+		reason = REFUSAL_request_timeout;
+	else if (x->env->box->full(x->env->box_port))
+		reason = REFUSAL_answer_unread;
+	snprintf(why, sizeof(why), "nothing moved for %g s", patience(x) / 1000.0);
+	exchange_refuse(x, reason, str_of(why));
 }
 
 void exchange_timeout(struct exchange *x)
@@ -695,10 +716,7 @@ void exchange_timeout(struct exchange *x)
 		x->env->box->interim(x->env->box_port, &go_on);
 		x->last_moved = clock_ms();
 	} else {
-		exchange_refuse(x,
-				exchange_wants_body(x) ? REFUSAL_request_timeout
-						       : REFUSAL_response_timeout,
-				STR_NONE);
+		refuse_late(x);
 	}
 }
 

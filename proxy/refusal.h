@@ -62,6 +62,7 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(tls_alert,                502, "tls_alert_received",         0, LATER, "The origin ended the TLS handshake with an alert") \
 	X(tls_certificate,          502, "tls_certificate_error",      0, NEVER, "The origin's certificate did not verify") \
 	X(response_timeout,         504, "http_response_timeout",      0, LATER, "The origin did not answer the request in time") \
+	X(answer_unread,            408, "http_request_error",         0, LATER, "The client did not read its answer in time") \
 	X(response_incomplete,      502, "http_response_incomplete",   0, LATER, "The origin's answer broke off") \
 	X(response_malformed,       502, "http_protocol_error",        0, NEVER, "The origin's answer is no valid HTTP") \
 	X(response_headers_large,   502, "http_response_header_section_size", 0, NEVER, "The origin's header fields are over the limit") \
