@@ -73,7 +73,7 @@ struct origin_ops {
 	void (*head)(struct leg *l, const struct request *r, struct fields *fields);
 	void (*body)(struct leg *l, struct str piece);
 	void (*end)(struct leg *l, const struct fields *trailers);
-	bool (*full)(struct leg *l);
+	bool (*full)(const struct leg *l);
 	/* Reads what has come and calls exchange_answer_*(). True when something moved. */
 	bool (*read)(struct leg *l, struct exchange *x);
 	/* Has the answer left the connection so that it can carry another exchange? */
