@@ -76,8 +76,8 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       proxy/connection_tunnel.c proxy/tunnel.c $(EXPLAIN) \
                       policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
                       proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c \
-                      proxy/h2.c proxy/h2_receive.c proxy/h2_send.c proxy/h2_flood.c proxy/h2_origin.c \
-                      proxy/limits.c proxy/exchange_limits.c
+                      proxy/h2.c proxy/h2_receive.c proxy/h2_send.c proxy/h2_flood.c proxy/h2_box.c \
+                      proxy/connection_h2.c proxy/h2_origin.c proxy/limits.c proxy/exchange_limits.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c

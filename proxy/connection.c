@@ -81,6 +81,12 @@ static void note_tls(struct connection *c)
 	c->ms_tls = clock_ms() - c->opened;
 }
 
+static void act_serve_h2(struct connection *c)
+{
+	note_tls(c);
+	connection_serve_h2(c);
+}
+
 static void act_serve(struct connection *c)
 {
 	note_tls(c);
@@ -108,6 +114,8 @@ static void act_close(struct connection *c)
 	c->ssl = NULL;
 	if (c->x)
 		exchange_abandon(c->x, c->ended);
+	if (c->h2)
+		h2_boxes_close(c->h2, c->ended);
 	if (c->stream) {
 		c->bytes_up = stream_bytes_in(c->stream);
 		c->bytes_down = stream_bytes_out(c->stream);
@@ -128,6 +136,7 @@ static void act_none(struct connection *c)
 
 static void (*const acts[CA_COUNT])(struct connection *) = {
 	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake,
+	[CA_SERVE_H2] = act_serve_h2,
 	[CA_SERVE] = act_serve, [CA_DIAL] = connection_dial,  [CA_TUNNEL] = connection_open_tunnel,
 	[CA_DRAIN] = act_drain, [CA_CLOSE] = act_close,
 };
@@ -181,13 +190,14 @@ static void look_handshake(struct connection *c)
 		snprintf(why, sizeof(why), "TLS handshake failed: %s", stream_why(c->stream));
 		connection_close(c, why);
 	} else if (!stream_handshaking(c->stream)) {
-		connection_step(c, CE_SECURE);
+		connection_step(c, str_eq(tls_trust_alpn(stream_ssl(c->stream)), STR("h2")) ? CE_H2
+											   : CE_SECURE);
 	}
 }
 
-static void note_upstream(struct connection *c)
+void connection_note_upstream(struct connection *c, const struct exchange *x)
 {
-	const struct upstream *up = exchange_upstream(c->x);
+	const struct upstream *up = exchange_upstream(x);
 
 	if (!up || !up->addr.family)
 		return;
@@ -236,7 +246,7 @@ static void look_http(struct connection *c)
 	while (c->x && moved) {
 		moved = h1_box_body(&c->box, c->x);
 		moved |= exchange_step(c->x);
-		note_upstream(c);
+		connection_note_upstream(c, c->x);
 		if (exchange_over(c->x, &clean)) {
 			end_exchange(c, clean);
 			if (c->state == CS_HTTP)
@@ -267,6 +277,7 @@ static void (*const looks[CS_COUNT])(struct connection *) = {
 	[CS_ACCEPTED] = look_nothing,         [CS_EXPLICIT] = explicit_look,
 	[CS_HELLO] = connection_look_hello,   [CS_LEAF] = look_leaf,
 	[CS_HANDSHAKE] = look_handshake,      [CS_HTTP] = look_http,
+	[CS_HTTP2] = connection_look_http2,
 	[CS_DIAL] = connection_look_dial,     [CS_TUNNEL] = connection_look_tunnel,
 	[CS_DRAIN] = look_drain,              [CS_CLOSED] = look_nothing,
 };
@@ -299,6 +310,8 @@ static uint64_t deadline(const struct connection *c)
 			return x;
 		return c->quiet_since +
 		       (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
+	case CS_HTTP2:
+		return connection_deadline_h2(c);
 	case CS_DRAIN:
 		return drain_deadline(c);
 	case CS_TUNNEL:
@@ -332,6 +345,8 @@ static void time_is_over(struct connection *c)
 {
 	if (c->state == CS_HELLO) {
 		connection_refuse(c, REFUSAL_hello_timeout, "");
+	} else if (c->state == CS_HTTP2) {
+		connection_timeout_h2(c);
 	} else if (c->state == CS_EXPLICIT) {
 		connection_refuse(c, REFUSAL_request_timeout, "");
 	} else if (c->state == CS_TUNNEL) {
@@ -435,6 +450,7 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 void connection_forget(struct connection *c)
 {
 	exchange_free(c->x);
+	h2_boxes_free(c->h2);
 	free(c->passage);
 	event_free(c->timer);
 	policy_free(c->policy);
@@ -450,6 +466,8 @@ bool connection_bury(struct connection *c)
 		if (!exchange_over(c->x, &clean))
 			return false;
 	}
+	if (c->h2 && !h2_boxes_bury(c->h2))
+		return false;
 	if (!c->close_recorded && !connection_record_close(c))
 		return false;
 	connection_forget(c);

@@ -19,6 +19,7 @@
 #include "proxy/connection_fsm.h"
 #include "proxy/explicit.h"
 #include "proxy/h1_box.h"
+#include "proxy/h2_box.h"
 #include "proxy/hello.h"
 
 #define CONNECTION_HELLO_MS 10000u
@@ -56,7 +57,8 @@ struct connection {
 	bool no_leaf;
 	SSL *ssl;				/* between SIGNED and the handshake */
 	struct h1_box box;
-	struct exchange *x;
+	struct exchange *x;			/* HTTP/1: one at a time */
+	struct h2_boxes *h2;			/* HTTP/2: many; NULL else */
 	struct passage *passage;		/* of what is not opened */
 
 	struct event *timer;
@@ -80,6 +82,8 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 void connection_pump(struct connection *c);
 void connection_step(struct connection *c, enum connection_event event);
 void connection_close(struct connection *c, const char *how);
+/* Where @x goes is where the connection went, for its record. */
+void connection_note_upstream(struct connection *c, const struct exchange *x);
 /* Frees a closed one, unless a record must wait for room: then false. */
 bool connection_bury(struct connection *c);
 /* Frees a closed one, on record or not. */
@@ -95,6 +99,14 @@ struct facts connection_facts(const struct connection *c);
 /* Ends a connection that has no HTTP to answer with: a record, an alert (or RST where there is
  * none). */
 void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why);
+
+/* ---- connection_h2.c ---- */
+void connection_serve_h2(struct connection *c);
+void connection_look_http2(struct connection *c);
+uint64_t connection_deadline_h2(const struct connection *c);
+void connection_timeout_h2(struct connection *c);
+/* One without requests is to end: the client is told. */
+void connection_end_h2(struct connection *c, const char *how);
 
 /* ---- connection_tunnel.c: what is not opened ---- */
 /* Does its destination say that it is raw TCP, whose first byte may be the server's? */

@@ -15,6 +15,7 @@
 	X(LEAF,      "the broker signs a certificate for the name")                               \
 	X(HANDSHAKE, "TLS towards the box")                                                       \
 	X(HTTP,      "exchanges, one after the other")                                            \
+	X(HTTP2,     "exchanges, many at a time")                                                 \
 	X(DIAL,      "not to be opened: the dialer makes the connection to the origin")           \
 	X(TUNNEL,    "bytes both ways, as they come")                                             \
 	X(DRAIN,     "nothing new; the last bytes go out, the peer's end is waited for")          \
@@ -29,6 +30,7 @@
 	X(DIALLED)	/* the origin is there, may be spoken to, and it is on record */          \
 	X(SIGNED)	/* the leaf is there */                                                   \
 	X(SECURE)	/* handshake done */                                                      \
+	X(H2)		/* it has agreed on HTTP/2, or plain HTTP begins with its preface */      \
 	X(REFUSED)	/* last words (an alert) are queued */                                    \
 	X(LAST)		/* no exchange will follow */                                             \
 	X(GONE)		/* the peer has closed, all is done */                                    \
@@ -40,6 +42,7 @@
 	X(ASK_LEAF)                                                                               \
 	X(SHAKE)                                                                                  \
 	X(SERVE)                                                                                  \
+	X(SERVE_H2)                                                                               \
 	X(DIAL)                                                                                   \
 	X(TUNNEL)                                                                                 \
 	X(DRAIN)                                                                                  \

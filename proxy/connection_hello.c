@@ -175,9 +175,19 @@ static void look_tls(struct connection *c)
 
 /* ---- HTTP, or neither ---- */
 
-static void look_plain(struct connection *c, char first)
+#define H2_PREFACE STR("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+static void look_plain(struct connection *c, struct str in)
 {
+	const struct str preface = H2_PREFACE;
+	bool h2 = str_starts(in, preface), clean;
+	char first = in.p[0];
 	struct facts f;
+
+	/* A part of it may be part of a request, too. */
+	if (in.n < preface.n && str_starts(preface, in) &&
+	    !stream_ended(c->stream, &clean) && !stream_failed(c->stream))
+		return;
 
 	c->env.site.proto = PROTO_HTTP;
 	if (c->env.site.name.n)
@@ -197,7 +207,7 @@ static void look_plain(struct connection *c, char first)
 	if (!connection_record_open(c))
 		c->waits_for_room = true;
 	else
-		connection_step(c, CE_PLAIN);
+		connection_step(c, h2 ? CE_H2 : CE_PLAIN);
 }
 
 #define TLS_HANDSHAKE_RECORD 0x16
@@ -212,7 +222,7 @@ void connection_look_hello(struct connection *c)
 	else if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
 		look_tls(c);
 	else if (in.n)
-		look_plain(c, in.p[0]);
+		look_plain(c, in);
 	else if (stream_ended(c->stream, &clean) || stream_failed(c->stream))
 		connection_close(c, "closed before the first byte");
 }

@@ -17,7 +17,8 @@
 static bool is_judged(enum connection_state state)
 {
 	return state == CS_EXPLICIT || state == CS_HELLO || state == CS_LEAF ||
-	       state == CS_HANDSHAKE || state == CS_HTTP || state == CS_DIAL || state == CS_TUNNEL;
+	       state == CS_HANDSHAKE || state == CS_HTTP ||
+	       state == CS_HTTP2 || state == CS_DIAL || state == CS_TUNNEL;
 }
 
 /* Is the connection as such denied? Its requests may be, all the same. */
@@ -58,6 +59,10 @@ void connection_new_policy(struct connection *c)
 	denied = decide_again(c);
 	if (c->x)
 		exchange_new_policy(c->x);
+	else if (c->h2 && h2_boxes_count(c->h2))
+		h2_boxes_new_policy(c->h2);
+	else if (c->h2 && denied)
+		connection_end_h2(c, AUDIT_OUTLAWED);
 	else if (denied && c->state == CS_HTTP && !h1_box_begun(&c->box))
 		end_idle(c);
 	else if (denied && (c->state == CS_LEAF || c->state == CS_HANDSHAKE))

@@ -352,11 +352,6 @@ bool h2_over(const struct h2 *h)
 	       (!nghttp2_session_want_read(h->ng) && !nghttp2_session_want_write(h->ng));
 }
 
-bool h2_going(const struct h2 *h)
-{
-	return h->going;
-}
-
 size_t h2_count(const struct h2 *h)
 {
 	return h->live;
@@ -374,12 +369,6 @@ bool h2_can_open(const struct h2 *h)
 
 	return !h->going && !h->failed && h->live < most && h->live < H2_STREAMS_MAX &&
 	       nghttp2_session_check_request_allowed(h->ng);
-}
-
-bool h2_takes_protocol(const struct h2 *h)
-{
-	return nghttp2_session_get_remote_settings(h->ng,
-						   NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL);
 }
 
 /* ---- life ---- */

@@ -132,16 +132,12 @@ const char *h2_why(const struct h2 *h);
 bool h2_over(const struct h2 *h);
 /* No new streams; those that live go on (RFC 9113 6.8). */
 void h2_goaway(struct h2 *h, uint32_t code);
-/* Either side has said so. */
-bool h2_going(const struct h2 *h);
 /* Streams that are not closed. */
 size_t h2_count(const struct h2 *h);
 /* A head has begun and is not whole: nothing else can arrive before it is. */
 bool h2_in_head(const struct h2 *h);
 /* A client's: may it open another now? As many as the peer allows, and none after a GOAWAY. */
 bool h2_can_open(const struct h2 *h);
-/* A client's: does the peer take extended CONNECT (RFC 8441)? Known when its settings have come. */
-bool h2_takes_protocol(const struct h2 *h);
 
 /* ---- a stream: what has arrived ---- */
 struct str h2_body(const struct h2_stream *s);

@@ -609,6 +609,7 @@ HELPER void rig_open_with(struct rig *r, const struct rig_rule *rules, size_t n,
 	made = tls_trust_new(false, &(struct str_list){ &trust, 1 }, &why);
 	assert_string_equal(made ? "" : why, "");
 	assert_true(tls_trust_make_key(made));
+	tls_trust_serve_h2(made, true);
 	r->w.connections = connections_new(&r->w, listener, made);
 	assert_non_null(r->w.connections);
 	r->client_ctx = client_context(r);
