@@ -60,7 +60,7 @@ def _run(bed, command):
 
 
 def requests_over_their_rate_get_429_and_when_to_come_back(bed):
-    run = _run(bed, "for i in 1 2 3; do curl -sS https://often.test/$i; done; curl -sS -i https://often.test/4; "
+    run = _run(bed, "for i in 1 2 3; do curl -sS https://often.test/$i; done; curl -sS -i --http1.1 https://often.test/4; "
                     "curl -sS https://other.test/free")
     b.check(run.out.startswith("000HTTP/1.1 429 "), "three, then no more", run.out)
     head, _, body = run.out[3:].partition("\r\n\r\n")
@@ -115,7 +115,7 @@ def a_stream_over_its_time_is_broken_off_and_never_ends_cleanly(bed):
 
 
 def a_grpc_client_is_refused_in_its_own_words(bed):
-    run = _run(bed, "curl -sS -i -H 'content-type: application/grpc+proto' -H 'te: trailers' --data-binary x https://other.test/pkg.Admin/Drop")
+    run = _run(bed, "curl -sS -i --http1.1 -H 'content-type: application/grpc+proto' -H 'te: trailers' --data-binary x https://other.test/pkg.Admin/Drop")
     b.check(run.out.startswith("HTTP/1.1 200"), "a status of HTTP that says nothing", run.out)
     low = run.out.lower()
     b.check("grpc-status: 7\r\n" in low and "content-type: application/grpc\r\n" in low, "PERMISSION_DENIED", run.out)
