@@ -25,16 +25,17 @@ LINK        = $(CC) $(LF.$(MODE)) $(LDFLAGS)
 
 # ---- what is in which process: what is not listed is not in it ----
 CONF := conf/str.c conf/buf.c conf/err.c conf/addr.c conf/hex.c conf/utf8.c conf/json.c conf/date.c \
-                      conf/sort.c
+                      conf/sort.c conf/amount.c
 YAML := conf/arena.c conf/diag.c conf/yaml.c conf/schema.c
 SETTINGS := conf/schema_show.c conf/schema_json.c conf/schema_man.c proxy/settings.c proxy/settings_rows.c \
                       proxy/settings_machine.c proxy/cmd_settings.c
 POLICY := policy/name.c policy/path.c policy/ranges.c policy/digest.c policy/image.c policy/hosts.c \
                       policy/decide.c
 PATTERN := policy/pattern.c
-EXPLAIN := policy/explain.c policy/request_text.c
+EXPLAIN := policy/explain.c policy/request_text.c policy/limits_text.c
 COMPILER := $(PATTERN) policy/build.c policy/path_overlap.c policy/load.c policy/load_rule.c \
-                      policy/load_hosts.c policy/load_credential.c policy/load_pairs.c
+                      policy/load_hosts.c policy/load_credential.c policy/load_pairs.c \
+                      policy/load_limits.c policy/load_limited.c policy/limits_text.c
 CHANNEL := sandbox/roles.c sandbox/message.c sandbox/channel.c proxy/messages.c
 ROLE := $(CONF) $(CHANNEL) proxy/role.c sandbox/confine.c sandbox/confine_rules.c
 RECORD := sandbox/ring.c proxy/record.c
@@ -76,7 +77,7 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
                       proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c \
                       proxy/h2.c proxy/h2_receive.c proxy/h2_send.c proxy/h2_flood.c proxy/h2_box.c \
-                      proxy/connection_h2.c proxy/h2_origin.c
+                      proxy/connection_h2.c proxy/h2_origin.c proxy/limits.c proxy/exchange_limits.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c

@@ -38,7 +38,8 @@ struct der {
 void der_init(struct der *d, char *room, size_t size);
 /* As they are. */
 void der_put(struct der *d, struct str bytes);
-/* What was written since der_left() was @before becomes the value of @tag (one byte: X.690 8.1.2.2). */
+/* What was written since der_left() was @before becomes the value of @tag (one byte: X.690
+ * 8.1.2.2). */
 size_t der_left(const struct der *d);
 void der_wrap(struct der *d, unsigned tag, size_t before);
 /* A whole value. */

@@ -347,6 +347,8 @@ static struct image_span put_limits(struct policy_build *b, const struct rule_li
 
 	if (memcmp(&item, &none, sizeof(item)) == 0)
 		return at;
+	if (at.first == POLICY_LIMITED_MAX)
+		fail(b, ERR_LIMIT);
 	put(b, &b->section[SECTION_LIMITS], &item, sizeof(item));
 	at.count = 1;
 	return at;

@@ -203,7 +203,8 @@ static bool check_limits(struct check *c, const struct image_rule *r)
 		return true;
 	k = &c->im->limits[r->limits.first];
 	if (r->limits.count > 1 || (r->flags & RULE_DENY) || k->zero != 0 ||
-	    (k->requests > 0) != (k->per_s > 0))
+	    (k->requests > 0) != (k->per_s > 0) ||
+	    (k->per_s > 1 && k->per_s != 60 && k->per_s != 3600))
 		return false;
 	return k->requests || k->concurrent || k->upload || k->download || k->idle_s || k->total_s;
 }
@@ -318,7 +319,8 @@ static bool check_items(struct check *c)
 {
 	const struct image *im = c->im;
 
-	if (!check_text(im, im->header->file) || !check_buckets(im))
+	if (!check_text(im, im->header->file) || !check_buckets(im) ||
+	    count_of(im, SECTION_LIMITS) > POLICY_LIMITED_MAX)
 		return false;
 	for (uint32_t i = 0; i < im->n_credentials; i++)
 		if (!check_credential(c, &im->credentials[i]))

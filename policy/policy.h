@@ -16,7 +16,8 @@
  * Cost        policy_decide() allocates nothing, and looks up hosts by hash of label suffixes:
  *             the same with ten rules and a million hosts.
  * Limits      POLICY_STACK_MAX images, POLICY_IMAGE_MAX bytes each, POLICY_TEXT_MAX bytes a text
- *             (id, reason, path, ...), POLICY_PORTS_MAX, POLICY_LITERALS_MAX, POLICY_LIMITS_MAX.
+ *             (id, reason, path, ...), POLICY_PORTS_MAX, POLICY_LITERALS_MAX, POLICY_LIMITED_MAX,
+ *             POLICY_LIMITS_MAX.
  * Tests       tests/unit/policy/test_image.c, test_decide.c, fuzz/fuzz_policy_image.c
  */
 #ifndef POLICY_POLICY_H
@@ -80,7 +81,8 @@ struct rule_info {
 
 struct rule_info policy_rule(const struct policy *p, struct rule_ref ref);
 
-#define POLICY_LIMITS_MAX 16	/* rules with limits that can match one request; the loader sees to it */
+#define POLICY_LIMITED_MAX 1024	/* rules of one image that have limits */
+#define POLICY_LIMITS_MAX 16	/* of those, that can match one request: the loader sees to it */
 
 /* Every allow rule that says yes to @f and has limits: all of them hold. The first @max are
  * written, each once, in the order of the file. Returns how many; over @max: that there are more. */

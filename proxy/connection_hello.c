@@ -119,8 +119,8 @@ static bool check_sni(struct connection *c)
 		set_name(c, &name);
 	if (r == NAME_OK && !c->env.site.literal && str_eq(name_str(&name), c->env.site.name))
 		return true;
-	connection_refuse(c, REFUSAL_sni_mismatch, c->env.site.literal ? "literal address, no rule"
-						   : r != NAME_OK ? name_result_text(r) : "");
+	connection_refuse(c, REFUSAL_sni_mismatch, r != NAME_OK ? name_result_text(r)
+						   : c->env.site.literal ? "literal address, no rule" : "");
 	return false;
 }
 

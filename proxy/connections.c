@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
+#include "proxy/limits.h"
 #include "proxy/notice.h"
 #include "proxy/pool.h"
 #include "proxy/refusal_list.h"
@@ -252,7 +253,8 @@ struct connections *connections_new(struct worker *w, int listener, struct tls_t
 	all->trust = trust;
 	w->repeats = repeats_new(w);
 	w->upstreams = pool_new(w, trust);
-	if (!w->repeats || !w->upstreams)
+	w->limits = limits_new();
+	if (!w->repeats || !w->upstreams || !w->limits)
 		goto fail;
 	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
 	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
@@ -291,6 +293,8 @@ void connections_free(struct connections *all)
 	tell_counts(all);
 	pool_free(all->w->upstreams);
 	all->w->upstreams = NULL;
+	limits_free(all->w->limits);
+	all->w->limits = NULL;
 	repeats_free(all->w->repeats);
 	all->w->repeats = NULL;
 	free_event(all->readable);

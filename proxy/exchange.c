@@ -7,6 +7,7 @@
  *
  *   CHECK    what the request names: host, target, method (exchange_check.c)
  *   DECIDE   the policy, with all that is known; a deny is answered without dialling
+ *   LIMITS   what the rules leave of requests and of bytes
  *   DIAL     an upstream: one of the pool's, or a new one from the dialer, TLS verified
  *   CONFIRM  the policy again, now with the address: must be an allow
  *   FOREIGN  what the box brought itself is stripped or refused
@@ -173,6 +174,11 @@ static enum result step_decide(struct exchange *x)
 		return MOVED;
 	}
 	return NEXT;
+}
+
+static enum result step_limits(struct exchange *x)
+{
+	return exchange_take_limits(x) ? NEXT : MOVED;
 }
 
 static bool idempotent(struct str method)
@@ -529,7 +535,8 @@ static enum result step_finish(struct exchange *x)
 }
 
 static enum result (*const steps[STEP_COUNT])(struct exchange *) = {
-	[STEP_CHECK] = step_check,     [STEP_DECIDE] = step_decide, [STEP_DIAL] = step_dial,
+	[STEP_CHECK] = step_check,     [STEP_DECIDE] = step_decide,
+	[STEP_LIMITS] = step_limits,   [STEP_DIAL] = step_dial,
 	[STEP_CONFIRM] = step_confirm, [STEP_FOREIGN] = step_foreign, [STEP_GRANT] = step_grant,
 	[STEP_BEGIN] = step_begin,     [STEP_SEND] = step_send,     [STEP_RELAY] = step_relay,
 	[STEP_FINISH] = step_finish,
@@ -612,7 +619,7 @@ void exchange_malformed(struct exchange *x, enum refusal_reason reason, const ch
 	exchange_refuse(x, reason, str_of(why));
 }
 
-bool exchange_wants_body(struct exchange *x)
+bool exchange_wants_body(const struct exchange *x)
 {
 	return x->step == STEP_RELAY && x->head_sent && !x->refused && !x->abandoned &&
 	       !x->request_ended && !x->answer_ended && !x->leg.up->ops->full(&x->leg);
@@ -622,7 +629,8 @@ void exchange_request_body(struct exchange *x, struct str piece)
 {
 	x->bytes_up += piece.n;
 	x->last_moved = clock_ms();
-	x->leg.up->ops->body(&x->leg, piece);
+	if (exchange_upload_fits(x))
+		x->leg.up->ops->body(&x->leg, piece);
 }
 
 void exchange_request_end(struct exchange *x, const struct fields *trailers)
@@ -666,9 +674,23 @@ static bool expects(const struct exchange *x)
 	       !x->request_ended && x->bytes_up == 0;
 }
 
+/* A stream may stand still for as long as a connection may. But a body of known length is there, and
+ * who does not send it is broken, or means to hold the origin. */
+static uint64_t patience(const struct exchange *x)
+{
+	uint64_t idle = x->env->w->idle_ms;
+
+	if (x->limits.idle_s)
+		return (uint64_t)x->limits.idle_s * 1000;
+	if (x->request.body == BODY_LENGTH && !x->answer_begun && exchange_wants_body(x) &&
+	    idle > EXCHANGE_BODY_MS)
+		return EXCHANGE_BODY_MS;
+	return idle;
+}
+
 uint64_t exchange_deadline(const struct exchange *x)
 {
-	uint32_t limit;
+	uint64_t at;
 
 	if (x->over || x->refused || x->abandoned)
 		return 0;
@@ -678,10 +700,27 @@ uint64_t exchange_deadline(const struct exchange *x)
 		return 0;
 	if (expects(x))
 		return x->sent_at + EXCHANGE_EXPECT_MS;
-	limit = x->env->w->idle_ms;
-	if (!x->answer_begun && (x->request_ended || limit > EXCHANGE_ANSWER_MS))
-		limit = EXCHANGE_ANSWER_MS;
-	return x->last_moved + limit;
+	at = x->last_moved + patience(x);
+	return at < exchange_last_moment(x) ? at : exchange_last_moment(x);
+}
+
+/* Who was waited for. */
+static void refuse_late(struct exchange *x)
+{
+	enum refusal_reason reason = REFUSAL_response_timeout;
+	char why[64];
+
+	if (clock_ms() >= exchange_last_moment(x)) {
+		snprintf(why, sizeof(why), "%u seconds in all", x->limits.total_s);
+		exchange_refuse(x, REFUSAL_limit_reached, str_of(why));
+		return;
+	}
+	if (!x->answer_begun && exchange_wants_body(x))
+		reason = REFUSAL_request_timeout;
+	else if (x->env->box->full(x->env->box_port))
+		reason = REFUSAL_answer_unread;
+	snprintf(why, sizeof(why), "nothing moved for %g s", (double)patience(x) / 1000);
+	exchange_refuse(x, reason, str_of(why));
 }
 
 void exchange_timeout(struct exchange *x)
@@ -695,10 +734,7 @@ void exchange_timeout(struct exchange *x)
 		x->env->box->interim(x->env->box_port, &go_on);
 		x->last_moved = clock_ms();
 	} else {
-		exchange_refuse(x,
-				exchange_wants_body(x) ? REFUSAL_request_timeout
-						       : REFUSAL_response_timeout,
-				STR_NONE);
+		refuse_late(x);
 	}
 }
 
@@ -733,6 +769,7 @@ void exchange_free(struct exchange *x)
 	if (!x)
 		return;
 	drop_upstream(x);
+	limits_give_back(&x->holds);
 	scrub_free(x->scrub);
 	buf_wipe(&x->method);
 	buf_wipe(&x->target);

@@ -11,8 +11,9 @@
  * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports
  *             call.
  * Failure     a refusal is an answer; after the answer has begun, box->abort().
- * Limits      what the streams' queues hold; times as named here.
- * Tests       tests/unit/proxy/test_engine.c
+ * Limits      what the streams' queues hold; times as named here; w->idle_ms without a byte of a
+ *             stream in either direction, before its answer begins and after. None in all.
+ * Tests       tests/unit/proxy/test_engine.c, tests/unit/proxy/test_engine_streams.c
  */
 #ifndef PROXY_EXCHANGE_H
 #define PROXY_EXCHANGE_H
@@ -22,8 +23,7 @@
 #include "proxy/foreign.h"
 #include "proxy/upstream.h"
 
-#define EXCHANGE_ANSWER_MS                                                                         \
-	300000u /* the longest wait for an answer's head, or for more of a request */
+#define EXCHANGE_BODY_MS 300000u	/* the longest pause inside a request's body of known length */
 #define EXCHANGE_EXPECT_MS 1000u /* Expect: 100-continue: how long the origin is waited for */
 #define EXCHANGE_INTERIM_MAX 64u	/* answers before the answer */
 #define EXCHANGE_TEXT_MAX (3 * HTTP1_LINE_MAX)
@@ -73,7 +73,7 @@ struct origin_ops {
 	void (*head)(struct leg *l, const struct request *r, struct fields *fields);
 	void (*body)(struct leg *l, struct str piece);
 	void (*end)(struct leg *l, const struct fields *trailers);
-	bool (*full)(struct leg *l);
+	bool (*full)(const struct leg *l);
 	/* Reads what has come and calls exchange_answer_*(). True when something moved. */
 	bool (*read)(struct leg *l, struct exchange *x);
 	/* Has the answer left the connection so that it can carry another exchange? */
@@ -122,7 +122,7 @@ void exchange_free(struct exchange *x);
 void exchange_begin(struct exchange *x, const struct request *r);
 /* A request that could not be read. */
 void exchange_malformed(struct exchange *x, enum refusal_reason reason, const char *why);
-bool exchange_wants_body(struct exchange *x);
+bool exchange_wants_body(const struct exchange *x);
 void exchange_request_body(struct exchange *x, struct str piece);
 void exchange_request_end(struct exchange *x, const struct fields *trailers);
 /* The box is gone, or broke off. */

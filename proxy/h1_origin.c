@@ -44,7 +44,7 @@ static void end(struct leg *l, const struct fields *trailers)
 		http1_write_last_chunk(stream_out(l->up->stream), trailers);
 }
 
-static bool full(struct leg *l)
+static bool full(const struct leg *l)
 {
 	return stream_full(l->up->stream);
 }

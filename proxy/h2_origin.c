@@ -42,7 +42,7 @@ static void end(struct leg *l, const struct fields *trailers)
 		h2_end(l->h2, trailers);
 }
 
-static bool full(struct leg *l)
+static bool full(const struct leg *l)
 {
 	return l->h2 && h2_full(l->h2);
 }

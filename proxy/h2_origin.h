@@ -4,7 +4,7 @@
  * Blocking    never.
  * Failure     told to the exchange: exchange_answer_failed(). A stream that the origin has done
  *             nothing about (RFC 9113 8.7) may be asked for again.
- * Tests       tests/unit/proxy/test_h2_origin.c
+ * Tests       tests/e2e/test_http2_origin.py
  */
 #ifndef PROXY_H2_ORIGIN_H
 #define PROXY_H2_ORIGIN_H

@@ -50,6 +50,8 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(too_many_dials,           503, "connection_limit_reached",  80, LATER, "Too many connections to origins are under way for this sandbox") \
 	X(too_many_grants,          429, "http_request_denied",        0, LATER, "More requests with a credential than this sandbox may send in a second") \
 	X(limit_reached,            429, "http_request_denied",       80, LATER, "A limit of the rule is reached") \
+	X(upload_too_large,         413, "http_request_denied",        0, NEVER, "More is sent than the rule lets through") \
+	X(download_too_large,       502, "http_response_body_size",    0, NEVER, "The answer is larger than the rule lets through") \
 	X(internal,                 503, "proxy_internal_error",      80, LATER, "Exeat cannot do this now") \
 	X(dns_failed,               502, "dns_error",                 80, LATER, "The name could not be resolved") \
 	X(dns_timeout,              504, "dns_timeout",               80, LATER, "The name could not be resolved in time") \
@@ -62,6 +64,7 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(tls_alert,                502, "tls_alert_received",         0, LATER, "The origin ended the TLS handshake with an alert") \
 	X(tls_certificate,          502, "tls_certificate_error",      0, NEVER, "The origin's certificate did not verify") \
 	X(response_timeout,         504, "http_response_timeout",      0, LATER, "The origin did not answer the request in time") \
+	X(answer_unread,            408, "http_request_error",         0, LATER, "The client did not read its answer in time") \
 	X(response_incomplete,      502, "http_response_incomplete",   0, LATER, "The origin's answer broke off") \
 	X(response_malformed,       502, "http_protocol_error",        0, NEVER, "The origin's answer is no valid HTTP") \
 	X(response_headers_large,   502, "http_response_header_section_size", 0, NEVER, "The origin's header fields are over the limit") \
@@ -85,6 +88,7 @@ struct refusal {
 	struct str rule;		/* the deciding rule's id, or "default"; empty where none decided */
 	struct str why;			/* the rule's reason, or the exact error ("certificate has expired") */
 	struct str host, method, path;	/* path without query */
+	uint32_t retry_s;		/* when, for RETRY_LATER; 0: REFUSAL_RETRY_S */
 };
 
 /* Fills in a new random id. */
@@ -100,6 +104,9 @@ const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
  * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
+/* The same for gRPC, whose clients look at nothing else: status 7, "permission denied", and the phrase
+ * as its message. The answer is a head alone, with status 200. */
+void refusal_grpc(const struct refusal *r, struct fields *fields);
 /* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing
  * else of an answer that is an error. */
 void refusal_phrase(const struct refusal *r, struct buf *out);

@@ -140,7 +140,7 @@ static const struct schema_row limits_rows[] = {
 	FIELD("grants", NUMBER, grants, .min = 1, .max = 100000, .initial = "5000",
 	      .help = "requests in one second that a credential is put on; those beyond are refused"),
 	FIELD("idle", DURATION, idle_ms, .min = 1000, .max = DAY_MS, .initial = "1h",
-	      .help = "after so long without a byte a connection is closed"),
+	      .help = "after so long without a byte a connection is closed, or what streams on it broken off"),
 	FIELD("headers", SIZE, headers, .min = 4096, .max = 1 << 20, .initial = "64KiB",
 	      .help = "how large the header section of a request or an answer may be"),
 	FIELD("queued", SIZE, queued, .min = 256 << 10, .max = 1 << 30, .initial = "8MiB",

@@ -15,6 +15,7 @@
 #include <openssl/crypto.h>
 #include <openssl/provider.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME "exeat-tls"
@@ -40,6 +41,11 @@ static const struct row key_types[] = {
 	{ "DH", "" },	   { "HMAC", "" },	/* of TLS 1.2's older suites */
 };
 #define ROWS(table) table, sizeof(table) / sizeof(table[0])
+
+struct tls_provider {
+	OSSL_LIB_CTX *context;
+	OSSL_PROVIDER *loaded;
+};
 
 static OSSL_PROVIDER *behind;
 static OSSL_ALGORITHM kept_decoders[KEPT_MAX + 1], kept_key_types[KEPT_MAX + 1];
@@ -116,17 +122,32 @@ static bool load_behind(void)
 	return true;
 }
 
-OSSL_LIB_CTX *tls_provider_new(void)
+struct tls_provider *tls_provider_new(void)
 {
-	OSSL_LIB_CTX *tls = behind || load_behind() ? OSSL_LIB_CTX_new() : NULL;
+	struct tls_provider *p = calloc(1, sizeof(*p));
 
-	if (tls && OSSL_PROVIDER_add_builtin(tls, NAME, init) == 1 && OSSL_PROVIDER_load(tls, NAME))
-		return tls;
-	OSSL_LIB_CTX_free(tls);
+	if (!p)
+		return NULL;
+	p->context = behind || load_behind() ? OSSL_LIB_CTX_new() : NULL;
+	if (p->context && OSSL_PROVIDER_add_builtin(p->context, NAME, init) == 1)
+		p->loaded = OSSL_PROVIDER_load(p->context, NAME);
+	if (p->loaded)
+		return p;
+	tls_provider_free(p);
 	return NULL;
 }
 
-void tls_provider_free(OSSL_LIB_CTX *tls)
+void tls_provider_free(struct tls_provider *p)
 {
-	OSSL_LIB_CTX_free(tls);
+	if (!p)
+		return;
+	if (p->loaded)
+		OSSL_PROVIDER_unload(p->loaded);
+	OSSL_LIB_CTX_free(p->context);
+	free(p);
+}
+
+OSSL_LIB_CTX *tls_provider_context(const struct tls_provider *p)
+{
+	return p->context;
 }

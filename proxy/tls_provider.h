@@ -17,7 +17,11 @@
 
 #include <openssl/types.h>
 
-OSSL_LIB_CTX *tls_provider_new(void);
-void tls_provider_free(OSSL_LIB_CTX *tls);
+struct tls_provider;
+
+struct tls_provider *tls_provider_new(void);
+void tls_provider_free(struct tls_provider *p);
+/* The library context to make all things of TLS in; lives as long as @p. */
+OSSL_LIB_CTX *tls_provider_context(const struct tls_provider *p);
 
 #endif

@@ -190,7 +190,8 @@ static uint64_t life_of(SSL *ssl, time_t now)
 
 /* ---- connections ---- */
 
-static void origin_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int index, long argl, void *argp)
+static void origin_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int index, long argl,
+			void *argp)
 {
 	struct origin *o = ptr;
 

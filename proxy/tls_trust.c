@@ -42,7 +42,8 @@ struct known_leaf {
 };
 
 struct tls_trust {
-	OSSL_LIB_CTX *library;
+	struct tls_provider *provider;
+	OSSL_LIB_CTX *library;	/* its */
 	SSL_CTX *client, *server;
 	EVP_PKEY *key;			/* NULL until tls_trust_make_key() */
 	unsigned char *spki;
@@ -255,9 +256,10 @@ struct tls_trust *tls_trust_new(bool trust_system, const struct str_list *files,
 	if (!t->leaves || !t->sessions)
 		goto fail;
 	OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
-	t->library = tls_provider_new();
-	if (!t->library)
+	t->provider = tls_provider_new();
+	if (!t->provider)
 		goto fail;
+	t->library = tls_provider_context(t->provider);
 	t->client = make_ctx(t->library, TLS_client_method());
 	t->server = make_ctx(t->library, TLS_server_method());
 	if (!t->client || !t->server)
@@ -302,7 +304,7 @@ void tls_trust_free(struct tls_trust *t)
 		forget_leaf(&t->leaves[i]);
 	free(t->leaves);
 	tls_sessions_free(t->sessions);
-	tls_provider_free(t->library);
+	tls_provider_free(t->provider);
 	free(t);
 }
 

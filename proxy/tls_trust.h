@@ -49,8 +49,8 @@ SSL *tls_trust_accept(const struct tls_trust *t, struct str name, struct str lea
 void tls_trust_forget(const struct tls_trust *t);
 /* Is h2 spoken to the box, too? At first it is not. */
 void tls_trust_serve_h2(struct tls_trust *t, bool on);
-/* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken to the box? Empty:
- * yes. */
+/* Do the names offered (RFC 7301 ProtocolNameList content) have one that is spoken to the box?
+ * Empty: yes. */
 bool tls_trust_speaks(const struct tls_trust *t, struct str alpn);
 /* The protocol agreed on, of those that were offered: lives as long as @ssl. Empty where there was
  * no word of it; an origin's that was not offered fails its handshake. */

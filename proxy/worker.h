@@ -30,6 +30,7 @@ struct dns_service;
 struct connections;
 struct repeats;
 struct asks;
+struct limits;
 struct notice;
 struct pool;
 struct refusal_list;
@@ -53,6 +54,7 @@ struct worker {
 	struct connections *connections;
 	struct repeats *repeats;	/* connections.c's */
 	struct pool *upstreams;		/* connections.c's */
+	struct limits *limits;		/* connections.c's */
 	struct notice *notice;
 	struct refusal_list *refusals;	/* proxy/refusal_list.h */
 	uint32_t max_connections, max_headers, idle_ms;

@@ -353,6 +353,7 @@ static void limits_are_checked(void **state)
 	REFUSED(s.rules[3].flags |= RULE_DENY);
 	REFUSED(s.limits[0].requests = 0);
 	REFUSED(s.limits[0].per_s = 0);
+	REFUSED(s.limits[0].per_s = 2);
 	REFUSED(s.limits[0].zero = 1);
 	REFUSED(s.limits[1].download = 0);
 }

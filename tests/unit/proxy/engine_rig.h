@@ -37,7 +37,7 @@
 
 #define RIG_LIMIT_S 3
 #define RIG_GOT_MAX (64u << 20)
-#define RIG_ORIGINS 8
+#define RIG_ORIGINS 300
 #define HELPER __attribute__((unused)) static
 #define SECRET "s3cr3t-value-of-the-token"
 

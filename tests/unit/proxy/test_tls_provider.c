@@ -57,7 +57,8 @@ static void assert_read_and_verified(OSSL_LIB_CTX *tls, EVP_PKEY *key)
 
 static void certificates_of_each_kind_of_key_are_read_and_verified(void **state)
 {
-	OSSL_LIB_CTX *tls = tls_provider_new();
+	struct tls_provider *p = tls_provider_new();
+	OSSL_LIB_CTX *tls = p ? tls_provider_context(p) : NULL;
 
 	(void)state;
 	assert_non_null(tls);
@@ -67,7 +68,7 @@ static void certificates_of_each_kind_of_key_are_read_and_verified(void **state)
 	assert_read_and_verified(tls, EVP_PKEY_Q_keygen(NULL, NULL, "RSA", (size_t)2048));
 	assert_read_and_verified(tls, EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"));
 	assert_read_and_verified(tls, EVP_PKEY_Q_keygen(NULL, NULL, "ED448"));
-	tls_provider_free(tls);
+	tls_provider_free(p);
 }
 
 static EVP_PKEY *rsa_pss_key(void)
@@ -82,39 +83,41 @@ static EVP_PKEY *rsa_pss_key(void)
 
 static void certificate_of_an_rsa_pss_key_is_read_and_verified(void **state)
 {
-	OSSL_LIB_CTX *tls = tls_provider_new();
+	struct tls_provider *p = tls_provider_new();
+	OSSL_LIB_CTX *tls = p ? tls_provider_context(p) : NULL;
 
 	(void)state;
 	assert_non_null(tls);
 	assert_read_and_verified(tls, rsa_pss_key());
-	tls_provider_free(tls);
+	tls_provider_free(p);
 }
 
 static void key_of_a_kind_that_tls_does_not_use_is_an_unknown_one(void **state)
 {
-	OSSL_LIB_CTX *tls = tls_provider_new();
+	struct tls_provider *p = tls_provider_new();
+	OSSL_LIB_CTX *tls = p ? tls_provider_context(p) : NULL;
 	EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "SM2");
 	unsigned char *der = NULL;
 	int n = i2d_PUBKEY(key, &der);
-	const unsigned char *p = der;
+	const unsigned char *at = der;
 
 	(void)state;
 	assert_true(tls && n > 0);
-	assert_null(d2i_PUBKEY_ex(NULL, &p, n, tls, NULL));
+	assert_null(d2i_PUBKEY_ex(NULL, &at, n, tls, NULL));
 	ERR_clear_error();
 	OPENSSL_free(der);
 	EVP_PKEY_free(key);
-	tls_provider_free(tls);
+	tls_provider_free(p);
 }
 
 static void second_context_is_like_the_first(void **state)
 {
-	OSSL_LIB_CTX *first = tls_provider_new(), *second = tls_provider_new();
+	struct tls_provider *first = tls_provider_new(), *second = tls_provider_new();
 
 	(void)state;
 	assert_true(first && second && first != second);
 	tls_provider_free(first);
-	assert_read_and_verified(second, EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256"));
+	assert_read_and_verified(tls_provider_context(second), EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256"));
 	tls_provider_free(second);
 }
 
@@ -156,7 +159,8 @@ static void suites_of_tls_1_2_are_spoken_the_older_ones_too(void **state)
 		"ECDHE-RSA-AES256-SHA384",     "ECDHE-RSA-AES128-SHA",
 		"DHE-RSA-AES256-GCM-SHA384",   "AES128-SHA",
 	};
-	OSSL_LIB_CTX *tls = tls_provider_new();
+	struct tls_provider *p = tls_provider_new();
+	OSSL_LIB_CTX *tls = p ? tls_provider_context(p) : NULL;
 	SSL_CTX *server = SSL_CTX_new(TLS_server_method());
 	EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "RSA", (size_t)2048);
 	unsigned char *der = NULL;
@@ -172,7 +176,7 @@ static void suites_of_tls_1_2_are_spoken_the_older_ones_too(void **state)
 	OPENSSL_free(der);
 	EVP_PKEY_free(key);
 	SSL_CTX_free(server);
-	tls_provider_free(tls);
+	tls_provider_free(p);
 }
 
 int main(void)
