@@ -1,9 +1,9 @@
 /* Theory of operation
  *
- * The state HTTP2: the connection's part of it. What is in a stream is proxy/h2_box.h's; here is how
- * a connection with many of them begins, how long it may be idle, and how it ends: a client that has
- * gone or gone wrong takes all of its exchanges along, and where it still listens it has been told
- * by a GOAWAY, which drains like a last answer.
+ * The state HTTP2: the connection's part of it. What is in a stream is proxy/h2_box.h's; here is
+ * how a connection with many of them begins, how long it may be idle, and how it ends: a client
+ * that has gone or gone wrong takes all of its exchanges along, and where it still listens it has
+ * been told by a GOAWAY, which drains like a last answer.
  */
 #include <stdio.h>
 

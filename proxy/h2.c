@@ -3,14 +3,14 @@
  * nghttp2 has the protocol's state: frames, HPACK, windows, which frame is allowed when. Ours is
  * around it: what belongs to a stream and who is to hear of it.
  *
- * nghttp2's callbacks (h2_receive.c, h2_send.c) only note, and put the stream into the line of those
- * that are stirred. When nghttp2 has returned, tell() goes through that line and calls the owners,
- * once for each; so they may do as they like, and several frames of one stream are one call. What
- * owners want sent stands in the line @queued until h2_write(): by then it is known whether a head
- * is all there is, and its frame bears the end.
+ * nghttp2's callbacks (h2_receive.c, h2_send.c) only note, and put the stream into the line of
+ * those that are stirred. When nghttp2 has returned, tell() goes through that line and calls the
+ * owners, once for each; so they may do as they like, and several frames of one stream are one
+ * call. What owners want sent stands in the line @queued until h2_write(): by then it is known
+ * whether a head is all there is, and its frame bears the end.
  *
- * A stream is freed when nghttp2 has closed it, its owner has left it and it stands in no line; never
- * inside a callback.
+ * A stream is freed when nghttp2 has closed it, its owner has left it and it stands in no line;
+ * never inside a callback.
  *
  * What is wrong with the session as a whole ends it in one of two ways. Where nghttp2 finds a
  * mistake it queues a GOAWAY of its own and reads no more. What it only returns (floods, a bad

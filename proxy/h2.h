@@ -39,7 +39,7 @@
 #define H2_WINDOW (8u << 20)
 #define H2_OUT_HIGH (64u << 10)
 #define H2_OUT_LOW (16u << 10)
-#define H2_OUT_MAX (1u << 20)		/* an owner that does not ask h2_full(): the stream is reset */
+#define H2_OUT_MAX (1u << 20)		/* whose owner does not ask h2_full() is reset */
 #define H2_INTERIMS_MAX 16u		/* heads before the head that nobody has taken */
 #define H2_LINGER_MS 2000u		/* the rest of a request that was answered is read past */
 #define H2_LINGERING_MAX 64u		/* so many at a time; the oldest gives way */
@@ -80,14 +80,14 @@ struct h2_stream {
 
 	/* ---- what has arrived; to be looked at ---- */
 	bool has_head;
-	bool too_large;			/* the head is over the limits: @head has its pseudo fields alone */
+	bool too_large;			/* over the limits: @head has its pseudo fields alone */
 	struct h2_head head;		/* where @has_head; its fields may be changed */
 	struct h2_interim *interims;	/* the oldest first: h2_drop_interim() */
 	struct fields trailers;		/* where @ended */
 	bool ended;			/* what h2_body() has is the last of it */
-	bool reset;			/* by the peer, by an error in what it sent, by the session's end */
+	bool reset;			/* by the peer, by its mistake, by the session's end */
 	uint32_t code;			/* where @reset: of its RST_STREAM, or of the error */
-	bool unprocessed;		/* where @reset: the peer has done nothing about it (RFC 9113 8.7) */
+	bool unprocessed;		/* where @reset: nothing was done about it (RFC 9113 8.7) */
 	bool sent;			/* some of the request's head has gone to stream_out() */
 
 	/* ---- the session's own ---- */

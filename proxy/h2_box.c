@@ -6,9 +6,9 @@
  * is empty; it ends in any case, since what was read is finite and what is written stops at the
  * connection's mark.
  *
- * Between passes exchanges are woken by origins and by answers to questions. Each wake puts one into
- * the line and activates one event: however many are woken by one read of an origin's connection,
- * there is one pass, one write and one TLS record for them.
+ * Between passes exchanges are woken by origins and by answers to questions. Each wake puts one
+ * into the line and activates one event: however many are woken by one read of an origin's
+ * connection, there is one pass, one write and one TLS record for them.
  *
  * Limits of time are looked for when the earliest may have come, not at every move: @due never is
  * later than the earliest, and is made exact when it is reached.

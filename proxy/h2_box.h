@@ -1,4 +1,4 @@
-/* proxy/h2_box.h - the exchanges of a box's connection that speaks HTTP/2, each the port of a stream
+/* proxy/h2_box.h - the exchanges of a box's connection that speaks HTTP/2, one for each stream
  *
  * A stream's head makes an exchange; from then on the two go together until either is over. Those
  * that have something to do stand in a line: a pass goes through it, and through nothing else. What

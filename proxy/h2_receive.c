@@ -1,14 +1,15 @@
 /* Theory of operation
  *
  * What nghttp2 tells while it reads. A head comes field by field; only one can be under way on a
- * connection (RFC 9113 4.3), so what is gathered for it stands in the session. Its bytes are counted
- * before they are kept: over the limit only the count goes on, up to HEAD_LONGEST times the limit,
- * where the session ends. The head must be decoded in any case, since it changes the state of HPACK.
+ * connection (RFC 9113 4.3), so what is gathered for it stands in the session. Its bytes are
+ * counted before they are kept: over the limit only the count goes on, up to HEAD_LONGEST times
+ * the limit, where the session ends. The head must be decoded in any case, since it changes the
+ * state of HPACK.
  *
  * nghttp2 has checked each field (RFC 9113 8.2, 8.3): lower-case names that are tokens, values
  * without control bytes and without space at their ends, each pseudo field once and at its place,
- * no connection-specific field, one Content-Length, as long as the body then is. What it would pass
- * over in silence is an error here: on_invalid_field().
+ * no connection-specific field, one Content-Length, as long as the body then is. What it would
+ * pass over in silence is an error here: on_invalid_field().
  */
 #include <stdlib.h>
 

@@ -1,13 +1,14 @@
 /* Theory of operation
  *
- * A head is copied when its owner gives it and goes to nghttp2 with h2_submit(), which knows whether
- * anything follows. nghttp2 is given the strings where they lie (NO_COPY): they stay until the
- * stream is freed, which is not before nghttp2 has closed it, and of a closed stream it sends no
- * head.
+ * A head is copied when its owner gives it and goes to nghttp2 with h2_submit(), which knows
+ * whether anything follows. nghttp2 is given the strings where they lie (NO_COPY): they stay until
+ * the stream is freed, which is not before nghttp2 has closed it, and of a closed stream it sends
+ * no head.
  *
  * A body is written by send_body() straight from the stream's buffer into that of the connection,
- * behind its frame's head. A stream that has nothing to send is deferred, and resumed when it stands
- * in the line @queued again. The connection's mark (stream_full()) is asked after each frame.
+ * behind its frame's head. A stream that has nothing to send is deferred, and resumed when it
+ * stands in the line @queued again. The connection's mark (stream_full()) is asked after each
+ * frame.
  */
 #include "proxy/h2_state.h"
 
@@ -313,7 +314,8 @@ void h2_send_interim(struct h2_stream *s, unsigned status, const struct fields *
 	copy_fields(&f, fields);
 	put_fields(&l, &f, NGHTTP2_NV_FLAG_NONE);
 	if (!fields_failed(&f))
-		(void)nghttp2_submit_headers(s->h2->ng, NGHTTP2_FLAG_NONE, s->id, NULL, l.v, l.n, NULL);
+		(void)nghttp2_submit_headers(s->h2->ng, NGHTTP2_FLAG_NONE, s->id, NULL, l.v, l.n,
+					     NULL);
 	fields_free(&f);
 }
 

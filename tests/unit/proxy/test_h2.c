@@ -753,42 +753,39 @@ static void what_goes_on_after_its_answer_is_read_past_and_stopped_where_it_is_t
 	assert_int_equal(h2_count(pair.server.h), H2_LINGERING_MAX - 1);
 }
 
-#define both(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define server(f) cmocka_unit_test_setup_teardown(f, raw_server_setup, pair_teardown)
-#define client(f) cmocka_unit_test_setup_teardown(f, raw_client_setup, pair_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		both(a_request_and_its_answer_cross_as_they_were_given),
-		both(a_message_without_body_ends_with_its_head),
-		both(answers_before_the_answer_come_in_order),
-		both(trailers_come_behind_the_body_both_ways),
-		both(crumbs_of_cookies_are_one_field_and_set_cookies_stay_apart),
+		cmocka_unit_test_setup_teardown(a_request_and_its_answer_cross_as_they_were_given, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_message_without_body_ends_with_its_head, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_before_the_answer_come_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(trailers_come_behind_the_body_both_ways, setup, teardown),
+		cmocka_unit_test_setup_teardown(crumbs_of_cookies_are_one_field_and_set_cookies_stay_apart, setup, teardown),
 		cmocka_unit_test(what_may_hold_a_credential_is_never_indexed),
-		both(a_reader_that_takes_nothing_holds_its_own_stream_alone),
-		both(what_was_not_taken_is_given_back_with_its_stream),
-		both(a_full_stream_says_so_until_it_has_room_and_then_moves),
-		both(a_long_body_passes_whole_through_small_windows),
-		both(long_bodies_of_many_streams_take_turns),
-		both(an_owner_that_does_not_ask_has_its_stream_reset),
-		both(what_is_held_waits_and_other_streams_do_not),
-		both(an_answer_before_the_requests_end_is_whole_and_stops_the_request),
-		both(a_client_that_leaves_cancels),
-		both(a_server_that_leaves_midway_never_ends_it_cleanly),
-		both(a_request_that_was_never_sent_leaves_no_trace),
-		both(a_refused_request_is_unprocessed),
-		both(after_a_goaway_what_lives_goes_on_and_nothing_new_comes),
-		both(the_end_of_the_connection_resets_what_is_not_whole),
-		both(a_client_opens_as_many_as_it_may),
-		client(a_stream_behind_the_last_of_a_goaway_is_unprocessed),
-		client(a_reset_behind_a_whole_answer_takes_nothing_away),
-		server(malformed_requests_are_reset_and_nobody_hears_of_them),
-		server(what_goes_on_after_its_answer_is_read_past_and_stopped_where_it_is_too_much),
-		server(te_trailers_passes),
-		server(padding_and_priorities_are_read_past),
-		server(a_head_that_is_not_whole_is_known),
-		server(a_request_broken_off_before_anybody_heard_of_it_is_not_told),
+		cmocka_unit_test_setup_teardown(a_reader_that_takes_nothing_holds_its_own_stream_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_not_taken_is_given_back_with_its_stream, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_stream_says_so_until_it_has_room_and_then_moves, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_body_passes_whole_through_small_windows, setup, teardown),
+		cmocka_unit_test_setup_teardown(long_bodies_of_many_streams_take_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_owner_that_does_not_ask_has_its_stream_reset, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_held_waits_and_other_streams_do_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_answer_before_the_requests_end_is_whole_and_stops_the_request, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_client_that_leaves_cancels, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_server_that_leaves_midway_never_ends_it_cleanly, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_that_was_never_sent_leaves_no_trace, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_refused_request_is_unprocessed, setup, teardown),
+		cmocka_unit_test_setup_teardown(after_a_goaway_what_lives_goes_on_and_nothing_new_comes, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_the_connection_resets_what_is_not_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_client_opens_as_many_as_it_may, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stream_behind_the_last_of_a_goaway_is_unprocessed, raw_client_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_reset_behind_a_whole_answer_takes_nothing_away, raw_client_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(malformed_requests_are_reset_and_nobody_hears_of_them, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(what_goes_on_after_its_answer_is_read_past_and_stopped_where_it_is_too_much, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(te_trailers_passes, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(padding_and_priorities_are_read_past, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_head_that_is_not_whole_is_known, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_request_broken_off_before_anybody_heard_of_it_is_not_told, raw_server_setup, pair_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

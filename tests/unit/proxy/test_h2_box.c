@@ -755,36 +755,35 @@ static void the_answers_origin_is_on_the_connections_record(void **state)
 	rig_close(&r);
 }
 
-#define test(f) cmocka_unit_test(f)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test(a_request_in_clear_text_by_prior_knowledge_is_answered),
-		test(a_request_over_tls_is_answered),
-		test(many_at_once_go_their_own_ways),
-		test(cookies_come_to_the_origin_as_one_field),
-		test(answers_without_a_body_keep_their_fields),
-		test(interim_answers_and_trailers_pass),
-		test(another_authority_is_a_misdirected_request),
-		test(what_http_1_would_not_take_is_refused_here_too),
-		test(a_host_that_is_not_the_authority_is_refused),
-		test(a_body_that_is_there_is_counted_and_one_that_comes_is_chunked),
-		test(a_megabyte_goes_up_in_bounded_pieces),
-		test(a_slow_reader_holds_its_own_stream_and_its_origin),
-		test(a_client_that_cancels_is_passed_on),
-		test(a_client_that_goes_takes_all_along),
-		test(an_answer_that_breaks_off_is_never_a_clean_end),
-		test(an_answer_before_the_requests_end_is_whole),
-		test(an_idle_connection_is_told_goodbye),
-		test(a_client_that_says_goodbye_gets_its_answers),
-		test(a_flood_ends_the_connection_and_its_record_says_so),
-		test(the_preface_may_come_in_pieces),
-		test(a_method_that_begins_like_the_preface_is_http_1),
-		test(a_full_log_holds_the_ends_of_answers),
-		test(a_new_policy_cuts_those_streams_alone_that_it_denies),
-		test(a_policy_that_denies_all_says_goodbye_to_idle_ones),
-		test(the_answers_origin_is_on_the_connections_record),
+		cmocka_unit_test(a_request_in_clear_text_by_prior_knowledge_is_answered),
+		cmocka_unit_test(a_request_over_tls_is_answered),
+		cmocka_unit_test(many_at_once_go_their_own_ways),
+		cmocka_unit_test(cookies_come_to_the_origin_as_one_field),
+		cmocka_unit_test(answers_without_a_body_keep_their_fields),
+		cmocka_unit_test(interim_answers_and_trailers_pass),
+		cmocka_unit_test(another_authority_is_a_misdirected_request),
+		cmocka_unit_test(what_http_1_would_not_take_is_refused_here_too),
+		cmocka_unit_test(a_host_that_is_not_the_authority_is_refused),
+		cmocka_unit_test(a_body_that_is_there_is_counted_and_one_that_comes_is_chunked),
+		cmocka_unit_test(a_megabyte_goes_up_in_bounded_pieces),
+		cmocka_unit_test(a_slow_reader_holds_its_own_stream_and_its_origin),
+		cmocka_unit_test(a_client_that_cancels_is_passed_on),
+		cmocka_unit_test(a_client_that_goes_takes_all_along),
+		cmocka_unit_test(an_answer_that_breaks_off_is_never_a_clean_end),
+		cmocka_unit_test(an_answer_before_the_requests_end_is_whole),
+		cmocka_unit_test(an_idle_connection_is_told_goodbye),
+		cmocka_unit_test(a_client_that_says_goodbye_gets_its_answers),
+		cmocka_unit_test(a_flood_ends_the_connection_and_its_record_says_so),
+		cmocka_unit_test(the_preface_may_come_in_pieces),
+		cmocka_unit_test(a_method_that_begins_like_the_preface_is_http_1),
+		cmocka_unit_test(a_full_log_holds_the_ends_of_answers),
+		cmocka_unit_test(a_new_policy_cuts_those_streams_alone_that_it_denies),
+		cmocka_unit_test(a_policy_that_denies_all_says_goodbye_to_idle_ones),
+		cmocka_unit_test(the_answers_origin_is_on_the_connections_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -328,34 +328,32 @@ static void pushes(void **state)
 	h2_leave(c);
 }
 
-#define server(f) cmocka_unit_test_setup_teardown(f, raw_server_setup, pair_teardown)
-#define client(f) cmocka_unit_test_setup_teardown(f, raw_client_setup, pair_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		server(pings),
-		server(answers_to_pings),
-		server(settings),
-		server(many_settings_in_one_frame),
-		server(empty_bodies),
-		server(priorities),
-		server(window_updates),
-		server(unknown_frames_are_read_past),
-		server(a_window_that_overflows),
-		server(streams_that_are_broken_off_at_once),
-		server(many_streams_one_after_the_other_are_welcome),
-		server(malformed_requests_without_end),
-		server(more_streams_than_may_be_open),
-		server(continuations_without_end),
-		server(a_head_that_unpacks_to_far_more_than_it_is),
-		server(a_head_over_the_limit_is_told_without_its_fields),
-		server(trailers_over_the_limit_break_the_stream_off),
-		server(another_preface),
-		server(a_frame_that_is_longer_than_allowed),
-		server(answers_that_nobody_reads),
-		client(interim_heads_without_end),
-		client(pushes),
+		cmocka_unit_test_setup_teardown(pings, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(answers_to_pings, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(settings, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(many_settings_in_one_frame, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(empty_bodies, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(priorities, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(window_updates, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(unknown_frames_are_read_past, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_window_that_overflows, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(streams_that_are_broken_off_at_once, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(many_streams_one_after_the_other_are_welcome, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(malformed_requests_without_end, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(more_streams_than_may_be_open, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(continuations_without_end, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_head_that_unpacks_to_far_more_than_it_is, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_head_over_the_limit_is_told_without_its_fields, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(trailers_over_the_limit_break_the_stream_off, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(another_preface, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(a_frame_that_is_longer_than_allowed, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(answers_that_nobody_reads, raw_server_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(interim_heads_without_end, raw_client_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(pushes, raw_client_setup, pair_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
