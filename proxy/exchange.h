@@ -4,9 +4,9 @@
  * (struct box_ops, struct origin_ops) and that call it with what they have read. Either side is
  * held back by the other's queue: exchange_wants_body() and exchange_wants_answer().
  *
- * Ownership   exchange_free(); its leg goes back to the worker's pool (proxy/pool.h). What ports hand
- *             in is copied or passed on before the call returns. Fields, edits and
- *             patterns are wiped.
+ * Ownership   exchange_free(); its leg goes back to the worker's pool (proxy/pool.h). What ports
+ *             hand in is copied or passed on before the call returns. Fields, edits and patterns
+ *             are wiped.
  * Blocking    never: where something must be waited for, exchange_step() returns, and the owner
  *             calls it again after any event of its streams, its questions or the ring.
  * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports
