@@ -170,10 +170,10 @@ static bool read_answer(struct leg *l, struct exchange *x)
 
 static bool reusable(const struct leg *l)
 {
+	const struct http1_head *h = http1_head(l->up->parser);
 	bool clean;
 
-	return http1_head(l->up->parser)->keep_alive &&
-	       http1_head(l->up->parser)->framing != H1_UNTIL_CLOSE && !stream_failed(l->up->stream) &&
+	return h->keep_alive && h->framing != H1_UNTIL_CLOSE && !stream_failed(l->up->stream) &&
 	       !stream_ended(l->up->stream, &clean) && stream_in(l->up->stream).n == 0;
 }
 

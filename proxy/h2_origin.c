@@ -74,7 +74,8 @@ static void take_head(struct leg *l, struct exchange *x)
 {
 	struct h2_stream *s = l->h2;
 	bool empty = s->ended && h2_body(s).n == 0;
-	struct reply a = { .status = s->head.status, .fields = &s->head.fields, .body = BODY_STREAM };
+	struct reply a = { .status = s->head.status, .fields = &s->head.fields,
+			   .body = BODY_STREAM };
 
 	l->headed = true;
 	if (s->too_large) {

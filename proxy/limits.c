@@ -109,7 +109,7 @@ static uint64_t wait_ms(struct limit_count *c, const struct rule_limits *r, uint
 {
 	uint64_t per_ms = (uint64_t)r->per_s * 1000, most = (uint64_t)(r->requests - 1) * per_ms;
 
-	/* Under a rule that says something else now the bucket is full, or as empty as it can be. */
+	/* Under a rule that says something else now the bucket is full, or quite empty. */
 	if (c->requests != r->requests || c->per_s != r->per_s) {
 		c->requests = r->requests;
 		c->per_s = r->per_s;

@@ -1,8 +1,8 @@
 /* Theory of operation
  *
  * Each upstream stands in one list: with others of its place (enum upstream_place) whose site falls
- * into the same bucket, so that what is looked for is near the front: who was put back last is taken
- * first. Those that are idle stand in a second list by age, for the timer and the limit.
+ * into the same bucket, so that what is looked for is near the front: who was put back last is
+ * taken first. Those that are idle stand in a second list by age, for the timer and the limit.
  *
  * Whether a site speaks HTTP/2 is known once a connection to it was ready, and remembered as a
  * hint. While it is not known to speak HTTP/1 only, whoever needs a connection joins the one that

@@ -158,8 +158,8 @@ static void write_proxy_status(const struct refusal *r, struct buf *out)
 /* How a byte is written that the place does not take. */
 enum spelling { SPELL_PHRASE, SPELL_GRPC };
 
-/* A status line has no way to write other bytes; a grpc-message is text with whatever is not printable
- * ASCII, and the %, escaped. */
+/* A status line has no way to write other bytes; a grpc-message is text with whatever is not
+ * printable ASCII, and the %, escaped. */
 static void put_spelled(struct buf *out, struct str s, size_t max, enum spelling as)
 {
 	for (size_t i = 0; i < s.n && i < max; i++) {

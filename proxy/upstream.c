@@ -63,8 +63,8 @@ enum refusal_reason upstream_dial_reason(const struct msg_dialed *a)
 
 /* ---- legs ---- */
 
-/* Those that are marked. A wake may take any leg off, and end the connection: so it is held, and its
- * legs are looked at from the beginning after each. */
+/* Those that are marked. A wake may take any leg off, and end the connection: so it is held, and
+ * its legs are looked at from the beginning after each. */
 static void wake_legs(struct upstream *u)
 {
 	struct leg *l;
@@ -167,7 +167,8 @@ static void on_event(void *arg)
 
 static void speak(struct upstream *u)
 {
-	const struct tls_site site = { u->site.name, u->site.literal, u->site.port, TLS_ALPN_H2_H1 };
+	const struct tls_site site = { u->site.name, u->site.literal, u->site.port,
+				       TLS_ALPN_H2_H1 };
 	SSL *ssl;
 
 	if (u->site.proto != PROTO_HTTPS)
