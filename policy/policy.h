@@ -85,7 +85,7 @@ struct rule_info policy_rule(const struct policy *p, struct rule_ref ref);
 #define POLICY_LIMITS_MAX 16	/* of those, that can match one request: the loader sees to it */
 
 /* Every allow rule that says yes to @f and has limits: all of them hold. The first @max are
- * written, each once, in the order of the file. Returns how many; over @max: that there are more. */
+ * written, each once, in the order of the file. Returns how many; over @max: there are more. */
 size_t policy_limits(const struct policy *p, const struct facts *f, struct rule_ref *out,
 		     size_t max);
 

@@ -17,10 +17,11 @@
  *   RELAY    bodies both ways, the answer
  *   FINISH   the end record, then the answer's end
  *
- * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was used before and turns out to be dead
- * gives way to a new one if nothing of the answer came and either nothing of this request went out
- * or the method is idempotent and there is no body; and one whose ticket died with its dialer, at
- * GRANT. The exchange then goes back to DIAL; its begin record holds.
+ * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was used before and turns out to be
+ * dead gives way to a new one if nothing of the answer came and either nothing of this request went
+ * out or the method is idempotent and there is no body; one that has certainly done nothing about
+ * the request (RFC 9113 8.7); and one whose ticket died with its dialer, at GRANT. The exchange then
+ * goes back to DIAL; its begin record holds.
  */
 #include "proxy/exchange.h"
 
@@ -370,8 +371,8 @@ static void start_again(struct exchange *x)
 /* The grant of a request before this one on the same connection, if it lasts. */
 static bool take_kept_grant(struct exchange *x)
 {
-	if (!kept_grant_take(x->leg.up->grant, x->decision.rule, x->policies, &x->lasting, &x->edits,
-			     &x->scrub))
+	if (!kept_grant_take(x->leg.up->grant, x->decision.rule, x->policies, &x->lasting,
+			     &x->edits, &x->scrub))
 		return false;
 	snprintf(x->credential, sizeof(x->credential), "%s", x->lasting.credential);
 	x->scrubbed_before = scrub_count(x->scrub);
@@ -674,7 +675,7 @@ static bool expects(const struct exchange *x)
 	       !x->request_ended && x->bytes_up == 0;
 }
 
-/* A stream may stand still for as long as a connection may. But a body of known length is there, and
+/* A stream may stand still for as long as a connection may. But a body of known length is there:
  * who does not send it is broken, or means to hold the origin. */
 static uint64_t patience(const struct exchange *x)
 {

@@ -4,8 +4,9 @@
  * (struct box_ops, struct origin_ops) and that call it with what they have read. Either side is
  * held back by the other's queue: exchange_wants_body() and exchange_wants_answer().
  *
- * Ownership   exchange_free(); its leg goes back to the worker's pool (proxy/pool.h). What ports hand in is copied or passed on before the call returns. Fields, edits and
- *             patterns are wiped.
+ * Ownership   exchange_free(); its leg goes back to the worker's pool (proxy/pool.h). What ports
+ *             hand in is copied or passed on before the call returns. Fields, edits and patterns
+ *             are wiped.
  * Blocking    never: where something must be waited for, exchange_step() returns, and the owner
  *             calls it again after any event of its streams, its questions or the ring.
  * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports
@@ -23,7 +24,7 @@
 #include "proxy/foreign.h"
 #include "proxy/upstream.h"
 
-#define EXCHANGE_BODY_MS 300000u	/* the longest pause inside a request's body of known length */
+#define EXCHANGE_BODY_MS 300000u	/* a pause inside a request's body of known length */
 #define EXCHANGE_EXPECT_MS 1000u /* Expect: 100-continue: how long the origin is waited for */
 #define EXCHANGE_INTERIM_MAX 64u	/* answers before the answer */
 #define EXCHANGE_TEXT_MAX (3 * HTTP1_LINE_MAX)
@@ -43,7 +44,7 @@ struct request {
 	enum body_kind body;
 	uint64_t length;
 	bool expect_continue;
-	const struct fields *secrets;	/* fields of these names hold what was put on; may be NULL */
+	const struct fields *secrets;	/* of these names are fields that were put on; or NULL */
 };
 
 struct reply {
