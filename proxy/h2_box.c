@@ -157,6 +157,13 @@ static const struct box_ops h2_box_ops = {
 
 /* ---- the request ---- */
 
+/* Such a request says how long its body is, even where it has none (RFC 9110 8.6). */
+static bool expects_body(struct str method)
+{
+	return str_eq(method, STR("POST")) || str_eq(method, STR("PUT")) ||
+	       str_eq(method, STR("PATCH"));
+}
+
 /* What came with its head, or will come. All of a body that is there can be counted: an origin that
  * speaks HTTP/1.1 may know no chunks. */
 static void set_body(const struct h2_stream *s, struct request *r)
@@ -168,7 +175,7 @@ static void set_body(const struct h2_stream *s, struct request *r)
 		r->length = s->head.length;
 	} else if (!s->ended || s->trailers.n) {
 		r->body = BODY_STREAM;
-	} else if (n) {
+	} else if (n || expects_body(r->method)) {
 		r->body = BODY_LENGTH;
 		r->length = n;
 	}
