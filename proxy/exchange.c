@@ -20,8 +20,8 @@
  * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was used before and turns out to be
  * dead gives way to a new one if nothing of the answer came and either nothing of this request went
  * out or the method is idempotent and there is no body; one that has certainly done nothing about
- * the request (RFC 9113 8.7); and one whose ticket died with its dialer, at GRANT. The exchange then
- * goes back to DIAL; its begin record holds.
+ * the request (RFC 9113 8.7); and one whose ticket died with its dialer, at GRANT. The exchange
+ * then goes back to DIAL; its begin record holds.
  */
 #include "proxy/exchange.h"
 
