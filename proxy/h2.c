@@ -245,7 +245,8 @@ static void put_aside(struct h2 *h, struct h2_stream *s)
 				 .head.fields = emptied_fields(s->head.fields),
 				 .trailers = emptied_fields(s->trailers),
 				 .head_out = emptied_fields(s->head_out),
-				 .trailers_out = emptied_fields(s->trailers_out), .next = h->spare };
+				 .trailers_out = emptied_fields(s->trailers_out) };
+	s->next = h->spare;
 	h->spare = s;
 	h->n_spare++;
 }

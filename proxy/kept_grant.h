@@ -36,7 +36,8 @@ struct lasting_grant {
 
 struct kept_grant *kept_grant_new(struct event_base *base);
 void kept_grant_free(struct kept_grant *k);
-/* Keeps it, or wipes it where it does not last any longer or there are too many. @edits is empty then, *@scrub NULL. */
+/* Keeps it, or wipes it where it does not last any longer or there are too many. @edits is empty
+ * then, *@scrub NULL. */
 void kept_grant_put(struct kept_grant *k, const struct lasting_grant *grant, struct fields *edits,
 		    struct scrub **scrub);
 /* False: there is none, or none for this rule and policy. @edits: empty before. */
