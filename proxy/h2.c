@@ -33,6 +33,8 @@
 #define RESET_BURST 100000	/* nghttp2's own count: h2_flood.h is stricter, and says why */
 #define FRAME_BYTES 16384u
 #define KEPT_BUFFER (64u << 10)
+#define SPARES_MAX 32u
+#define SPARE_BUFFER 2048u
 
 /* ---- lines ---- */
 
@@ -129,14 +131,13 @@ void h2_drained(struct buf *b, size_t *gone)
 		buf_free(b);
 }
 
-struct h2_stream *h2_stream_new(struct h2 *h)
+static struct h2_stream *stream_alloc(const struct h2 *h)
 {
 	struct h2_stream *s = calloc(1, sizeof(*s));
 	size_t text = h->set.max_headers;
 
 	if (!s)
 		return NULL;
-	s->h2 = h;
 	/* What was taken leaves it when it is more than what was not. */
 	buf_init(&s->in, 2 * H2_STREAM_WINDOW + FRAME_BYTES);
 	buf_init(&s->out, H2_OUT_MAX);
@@ -145,6 +146,22 @@ struct h2_stream *h2_stream_new(struct h2 *h)
 	fields_init(&s->trailers, text);
 	fields_init(&s->head_out, 4 * text);
 	fields_init(&s->trailers_out, 2 * text);
+	return s;
+}
+
+struct h2_stream *h2_stream_new(struct h2 *h)
+{
+	struct h2_stream *s = h->spare;
+
+	if (s) {
+		h->spare = s->next;
+		h->n_spare--;
+	} else {
+		s = stream_alloc(h);
+	}
+	if (!s)
+		return NULL;
+	s->h2 = h;
 	s->next = h->all;
 	s->link = &h->all;
 	if (s->next)
@@ -163,13 +180,8 @@ void h2_stream_closed(struct h2_stream *s)
 	h2_stir(s);
 }
 
-static void stream_free_all(struct h2_stream *s)
+static void free_one(struct h2_stream *s)
 {
-	*s->link = s->next;
-	if (s->next)
-		s->next->link = s->link;
-	while (s->interims)
-		h2_drop_interim(s);
 	buf_wipe(&s->in);
 	buf_wipe(&s->out);
 	buf_wipe(&s->head.text);
@@ -180,10 +192,75 @@ static void stream_free_all(struct h2_stream *s)
 	free(s);
 }
 
+static void take_out(struct h2_stream *s)
+{
+	*s->link = s->next;
+	if (s->next)
+		s->next->link = s->link;
+	while (s->interims)
+		h2_drop_interim(s);
+}
+
+static void drop_spares(struct h2 *h)
+{
+	struct h2_stream *s;
+
+	while ((s = h->spare)) {
+		h->spare = s->next;
+		free_one(s);
+	}
+	h->n_spare = 0;
+}
+
+/* What was in it is gone, the room for it is not; a large one is given back. */
+static struct buf emptied(struct buf b)
+{
+	if (b.cap > SPARE_BUFFER)
+		buf_wipe(&b);
+	else if (b.n)
+		explicit_bzero(b.p, b.n);
+	b.n = 0;
+	b.failed = false;
+	return b;
+}
+
+static struct fields emptied_fields(struct fields f)
+{
+	struct buf text = emptied(f.text);
+
+	fields_clear(&f);
+	f.text = text;
+	return f;
+}
+
+/* A busy session has the next stream at hand. One that is idle has nothing. */
+static void put_aside(struct h2 *h, struct h2_stream *s)
+{
+	if (h->n_spare == SPARES_MAX) {
+		free_one(s);
+		return;
+	}
+	*s = (struct h2_stream){ .in = emptied(s->in), .out = emptied(s->out),
+				 .head.text = emptied(s->head.text),
+				 .head.fields = emptied_fields(s->head.fields),
+				 .trailers = emptied_fields(s->trailers),
+				 .head_out = emptied_fields(s->head_out),
+				 .trailers_out = emptied_fields(s->trailers_out) };
+	s->next = h->spare;
+	h->spare = s;
+	h->n_spare++;
+}
+
 void h2_stream_sweep(struct h2_stream *s)
 {
-	if (s->closed && s->left && !s->stirred && !s->queued && !s->lingers)
-		stream_free_all(s);
+	struct h2 *h = s->h2;
+
+	if (!s->closed || !s->left || s->stirred || s->queued || s->lingers)
+		return;
+	take_out(s);
+	put_aside(h, s);
+	if (h->live == 0)
+		drop_spares(h);
 }
 
 /* ---- the session's end ---- */
@@ -530,8 +607,13 @@ void h2_free(struct h2 *h)
 	if (!h)
 		return;
 	nghttp2_session_del(h->ng);
-	while (h->all)
-		stream_free_all(h->all);
+	while (h->all) {
+		struct h2_stream *s = h->all;
+
+		take_out(s);
+		free_one(s);
+	}
+	drop_spares(h);
 	buf_wipe(&h->cookie);
 	free(h);
 }

@@ -107,6 +107,7 @@ static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, voi
 	s = stream_of(ng, frame->hd.stream_id);
 	if (s)
 		s->in_trailers = s->has_head;
+	h->head_of = s;
 	return 0;
 }
 
@@ -168,9 +169,11 @@ static int on_field(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rcb
 		    nghttp2_rcbuf *v, uint8_t flags, void *arg)
 {
 	struct h2 *h = arg;
-	struct h2_stream *s = stream_of(ng, frame->hd.stream_id);
+	struct h2_stream *s = h->head_of;
 	struct str name = text_of(n), value = text_of(v);
 
+	(void)ng;
+	(void)frame;
 	(void)flags;
 	h->head_bytes += name.n + value.n + FIELD_OVERHEAD;
 	h->head_fields++;
@@ -346,6 +349,8 @@ static int on_closed(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 	} else if (h->set.server) {
 		h2_flood_answered(&h->flood);
 	}
+	if (h->head_of == s)
+		h->head_of = NULL;
 	h2_stream_closed(s);
 	return 0;
 }

@@ -27,12 +27,15 @@ struct h2 {
 	nghttp2_session *ng;
 	struct h2_stream *all;
 	size_t live;			/* of them not closed */
+	struct h2_stream *spare;	/* with their buffers, wiped */
+	unsigned n_spare;
 	struct h2_line stirred, queued, lingering;
 	unsigned n_lingering;
 	struct h2_flood flood;
 
 	/* the head that is being read: there is one at a time */
 	bool in_head;
+	struct h2_stream *head_of;	/* whose, where anybody wants it */
 	size_t head_bytes;
 	unsigned head_fields;
 	uint32_t pseudo_at[H2P_COUNT], pseudo_n[H2P_COUNT];
