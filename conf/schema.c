@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "conf/amount.h"
+
 #define ADVICE_MAX 512
 
 struct walk {
@@ -10,53 +12,12 @@ struct walk {
 	struct diags *diags;
 };
 
-struct unit {
-	const char *name;
-	uint64_t factor;
-};
-
-static const struct unit durations[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
-					 { "d", 86400000 }, { NULL, 0 } };
-static const struct unit sizes[] = { { "", 1 }, { "KiB", 1u << 10 }, { "MiB", 1u << 20 },
-				     { "GiB", 1u << 30 }, { NULL, 0 } };
-
-/* ---- values as text ---- */
-
-static bool parse_unit(struct str text, const struct unit *units, uint64_t *out)
-{
-	size_t digits = 0;
-	uint64_t number;
-
-	while (digits < text.n && text.p[digits] >= '0' && text.p[digits] <= '9')
-		digits++;
-	if (!str_to_u64(str_n(text.p, digits), UINT64_MAX, &number))
-		return false;
-	for (; units->name; units++)
-		if (str_eq(str_from(text, digits), str_of(units->name))) {
-			if (number > UINT64_MAX / units->factor)
-				return false;
-			*out = number * units->factor;
-			return true;
-		}
-	return false;
-}
-
 bool schema_parse_bool(struct str text, bool *out)
 {
 	if (!str_eq(text, STR("true")) && !str_eq(text, STR("false")))
 		return false;
 	*out = text.n == 4;
 	return true;
-}
-
-bool schema_parse_duration(struct str text, uint64_t *ms)
-{
-	return parse_unit(text, durations, ms);
-}
-
-bool schema_parse_size(struct str text, uint64_t *bytes)
-{
-	return parse_unit(text, sizes, bytes);
 }
 
 /* ---- one value ---- */
@@ -71,41 +32,22 @@ static void store_amount(const struct walk *w, const struct schema_row *row, uin
 		memcpy(w->out + row->offset, &v, sizeof(v));
 }
 
-/* NUMBER, DURATION, SIZE: reads the text, or says how such a thing is written. */
-static bool parse_amount(const struct schema_row *row, struct str text, uint64_t *v,
-			 const char **form)
+/* NUMBER, DURATION, SIZE: how such a thing is counted, and is said to be written. */
+static enum amount amount_of(enum schema_type type)
 {
-	if (row->type == SCHEMA_DURATION) {
-		*form = "a duration, such as 2s, 500ms or 1h";
-		return schema_parse_duration(text, v);
-	}
-	if (row->type == SCHEMA_SIZE) {
-		*form = "a size, such as 64KiB or 10MiB";
-		return schema_parse_size(text, v);
-	}
-	*form = "a number";
-	return str_to_u64(text, UINT64_MAX, v);
+	return type == SCHEMA_DURATION ? AMOUNT_DURATION
+	     : type == SCHEMA_SIZE ? AMOUNT_SIZE : AMOUNT_NUMBER;
 }
 
-/* The largest unit that divides it. */
-static const struct unit *unit_of(const struct unit *units, uint64_t v)
-{
-	const struct unit *best = units;
-
-	for (; units->name; units++)
-		if (v && v % units->factor == 0)
-			best = units;
-	return best;
-}
+static const char *const forms[] = {
+	[AMOUNT_NUMBER] = "a number",
+	[AMOUNT_DURATION] = "a duration, such as 2s, 500ms or 1h",
+	[AMOUNT_SIZE] = "a size, such as 64KiB or 10MiB",
+};
 
 const char *schema_written(enum schema_type type, uint64_t v, char *out, size_t n)
 {
-	static const struct unit plain[] = { { "", 1 }, { NULL, 0 } };
-	const struct unit *unit = unit_of(type == SCHEMA_DURATION ? durations
-					  : type == SCHEMA_SIZE ? sizes : plain, v);
-
-	snprintf(out, n, "%llu%s", (unsigned long long)(v / unit->factor), unit->name);
-	return out;
+	return amount_written(amount_of(type), v, out, n);
 }
 
 static void fill_amount(const struct walk *w, const struct schema_row *row,
@@ -114,11 +56,10 @@ static void fill_amount(const struct walk *w, const struct schema_row *row,
 	uint64_t v;
 	uint64_t max = row->max ? row->max : row->type == SCHEMA_NUMBER ? UINT32_MAX : UINT64_MAX;
 	char low[32], high[32];
-	const char *form;
 
-	if (!parse_amount(row, value->text, &v, &form))
+	if (!amount_parse(amount_of(row->type), value->text, &v))
 		diag_error(w->diags, value->at, NULL, "\"%s\" is %s, not \"%.*s\"", row->key,
-			   form, STR_ARG(value->text));
+			   forms[amount_of(row->type)], STR_ARG(value->text));
 	else if (v < row->min || v > max)
 		diag_error(w->diags, value->at, NULL, "\"%s\" must be from %s to %s", row->key,
 			   schema_written(row->type, row->min, low, sizeof(low)),

@@ -5,8 +5,7 @@
  * probably meant), keys of a wider language that this version does not have, wrong types, empty
  * lists, values out of range, required keys that are missing.
  *
- * Values are written one way: true and false only; decimal numbers; durations with ms, s, m, h or d
- * (2s, 1h); sizes in bytes or with KiB, MiB or GiB (64KiB).
+ * Values are written one way: true and false only; amounts as conf/amount.h has them.
  *
  * Ownership   a struct filled by schema_read() borrows from the tree and from the table.
  * Blocking    never.
@@ -67,8 +66,6 @@ const struct yaml_node *schema_key(const struct yaml_node *map, const char *key)
 size_t schema_count(const struct yaml_node *list);
 
 bool schema_parse_bool(struct str text, bool *out);
-bool schema_parse_duration(struct str text, uint64_t *ms);
-bool schema_parse_size(struct str text, uint64_t *bytes);
 /* A NUMBER, DURATION or SIZE as one would write it. Returns @out. */
 const char *schema_written(enum schema_type type, uint64_t v, char *out, size_t n);
 

@@ -49,10 +49,13 @@ static void ask(const struct policy *p, const struct facts *f)
 {
 	struct decision d = policy_decide(p, f);
 	struct addr private = addr_v4(0x0a000001);
+	struct rule_ref limited[2];
 
 	if (d.verdict == VERDICT_ALLOW && policy_rule(p, d.rule).deny)
 		abort();
 	look_at_rule(p, d.rule);
+	if (policy_limits(p, f, limited, 2) > 0)
+		look_at_rule(p, limited[0]);
 	policy_resolve_ok(p, f, &private);
 	for (uint32_t i = 0; i < policy_rules(p, 0) && i < 64; i++)
 		policy_ask_rule(p, (struct rule_ref){ 0, i }, f);

@@ -335,6 +335,25 @@ static void put_lists(struct policy_build *b, const struct image_rule *rule, uin
 		put(b, &b->literal, &index, sizeof(index));
 }
 
+/* Nothing for a rule without limits. */
+static struct image_span put_limits(struct policy_build *b, const struct rule_limits *k)
+{
+	struct image_span at = { count_in(b, SECTION_LIMITS), 0 };
+	struct image_limits item = { .upload = k->upload, .download = k->download,
+				     .requests = k->requests, .per_s = k->per_s,
+				     .concurrent = k->concurrent,
+				     .idle_s = k->idle_s, .total_s = k->total_s };
+	static const struct image_limits none;
+
+	if (memcmp(&item, &none, sizeof(item)) == 0)
+		return at;
+	if (at.first == POLICY_LIMITED_MAX)
+		fail(b, ERR_LIMIT);
+	put(b, &b->section[SECTION_LIMITS], &item, sizeof(item));
+	at.count = 1;
+	return at;
+}
+
 enum err policy_build_rule(struct policy_build *b, const struct build_rule *r)
 {
 	uint32_t index = count_in(b, SECTION_RULES);
@@ -342,7 +361,8 @@ enum err policy_build_rule(struct policy_build *b, const struct build_rule *r)
 				   .credential = r->credential };
 
 	rule.flags = (r->deny ? RULE_DENY : 0) | (r->has_foreign ? RULE_HAS_FOREIGN : 0) |
-		     (r->plaintext ? RULE_PLAINTEXT : 0) | put_hosts(b, r, index);
+		     (r->plaintext ? RULE_PLAINTEXT : 0) |
+		     (r->passthrough ? RULE_PASSTHROUGH : 0) | put_hosts(b, r, index);
 	rule.id = put_text(b, r->id);
 	rule.reason = put_text(b, r->reason);
 	rule.addresses = put_ranges(b, r->addresses, r->n_addresses);
@@ -350,6 +370,7 @@ enum err policy_build_rule(struct policy_build *b, const struct build_rule *r)
 	rule.ports = put_ports(b, r);
 	rule.methods = put_texts(b, SECTION_METHODS, r->methods, r->n_methods);
 	rule.paths = put_texts(b, SECTION_PATHS, r->paths, r->n_paths);
+	rule.limits = put_limits(b, &r->limits);
 	if (b->failed == OK && !r->deny)
 		count_literals(b, &rule);
 	put_lists(b, &rule, index);

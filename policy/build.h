@@ -52,6 +52,8 @@ struct build_rule {
 	bool has_foreign;
 	enum foreign foreign;
 	bool plaintext;
+	bool passthrough;
+	struct rule_limits limits;	/* all zero: none */
 };
 
 struct policy_build *policy_build_new(struct str file, bool explain);

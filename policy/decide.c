@@ -256,6 +256,59 @@ struct decision policy_decide(const struct policy *p, const struct facts *f)
 	return (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
 }
 
+/* ---- limits ---- */
+
+/* The first @max of those that hold, in order. */
+struct limited {
+	const struct policy *p;
+	const struct facts *f;
+	struct rule_ref *out;
+	size_t max, n;
+};
+
+static bool before(struct rule_ref a, struct rule_ref b)
+{
+	return a.image < b.image || (a.image == b.image && a.rule < b.rule);
+}
+
+static bool same_rule(struct rule_ref a, struct rule_ref b)
+{
+	return a.image == b.image && a.rule == b.rule;
+}
+
+/* Rules come list by list, and one may be in several: each is put in its place, once. */
+static bool collect_limits(void *arg, const struct image *im, uint32_t rule, enum answer listed)
+{
+	struct limited *l = arg;
+	struct rule_ref ref = { (uint16_t)(im - l->p->images), rule };
+	size_t kept = l->n < l->max ? l->n : l->max, at = 0;
+
+	if (im->rules[rule].limits.count == 0 ||
+	    ask_rule(im, &im->rules[rule], l->f, listed) != ANSWER_YES)
+		return true;
+	while (at < kept && before(l->out[at], ref))
+		at++;
+	if (at < kept && same_rule(l->out[at], ref))
+		return true;
+	l->n++;
+	if (at == l->max)
+		return true;
+	if (kept == l->max)
+		kept--;
+	memmove(&l->out[at + 1], &l->out[at], (kept - at) * sizeof(*l->out));
+	l->out[at] = ref;
+	return true;
+}
+
+size_t policy_limits(const struct policy *p, const struct facts *f, struct rule_ref *out,
+		     size_t max)
+{
+	struct limited l = { p, f, out, max, 0 };
+
+	walk(p, f, collect_limits, &l);
+	return l.n;
+}
+
 /* ---- one rule, for explain ---- */
 
 const char *matcher_name(enum matcher m)
@@ -364,6 +417,26 @@ bool policy_has_paths(const struct policy *p, struct str host)
 	return s.found;
 }
 
+static bool search_raw(void *arg, const struct image *im, uint32_t rule, enum answer listed)
+{
+	struct search *s = arg;
+	const struct image_rule *r = &im->rules[rule];
+
+	s->found = !(r->flags & RULE_DENY) && (r->protos & PROTO_TCP) &&
+		   ask_rule(im, r, s->f, listed) != ANSWER_NO;
+	return !s->found;
+}
+
+bool policy_allows_raw(const struct policy *p, const struct facts *f)
+{
+	struct facts raw = *f;
+	struct search s = { .f = &raw };
+
+	raw.proto = PROTO_TCP;
+	walk(p, &raw, search_raw, &s);
+	return s.found;
+}
+
 static bool search_ports(void *arg, const struct image *im, uint32_t rule, enum answer listed)
 {
 	struct search *s = arg;
@@ -377,6 +450,19 @@ static bool search_ports(void *arg, const struct image *im, uint32_t rule, enum 
 	return true;
 }
 
+/* The ports of one word of the set that begins with port @from. */
+static size_t take_ports(uint64_t set, uint32_t from, uint16_t *out, size_t n, size_t max)
+{
+	for (uint32_t port = from; set; set >>= 1, port++) {
+		if (!(set & 1))
+			continue;
+		if (n < max)
+			out[n] = (uint16_t)port;
+		n++;
+	}
+	return n;
+}
+
 size_t policy_ports(const struct policy *p, struct str host, uint16_t *out, size_t max)
 {
 	struct facts f = { .host = host };
@@ -387,13 +473,9 @@ size_t policy_ports(const struct policy *p, struct str host, uint16_t *out, size
 	if (host.n == 0)
 		return 0;
 	walk(p, &f, search_ports, &s);
-	for (uint32_t port = 1; port < 65536; port++) {
-		if (!(ports[port / 64] & ((uint64_t)1 << (port % 64))))
-			continue;
-		if (n < max)
-			out[n] = (uint16_t)port;
-		n++;
-	}
+	ports[0] &= ~(uint64_t)1;	/* there is no port 0 */
+	for (uint32_t word = 0; word < 65536 / 64; word++)
+		n = take_ports(ports[word], word * 64, out, n, max);
 	return n;
 }
 

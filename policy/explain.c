@@ -9,6 +9,7 @@
 
 #include "conf/json.h"
 #include "policy/image.h"
+#include "policy/limits_text.h"
 #include "policy/name.h"
 #include "policy/ranges.h"
 
@@ -93,7 +94,14 @@ static void tell_place(struct teller *t, struct rule_ref ref)
 	fputc(')', t->to);
 }
 
-static void tell_rule(struct teller *t, enum explain_kind kind, struct decision d)
+/* Only the address is missing: nothing that comes over the connection decides. */
+static bool waits_for_address(enum explain_kind kind, const struct facts *f)
+{
+	return kind == EXPLAIN_REQUEST || f->proto == PROTO_TCP;
+}
+
+static void tell_rule(struct teller *t, enum explain_kind kind, const struct facts *f,
+		      struct decision d)
 {
 	struct rule_info info = policy_rule(t->p, d.rule);
 
@@ -103,7 +111,7 @@ static void tell_rule(struct teller *t, enum explain_kind kind, struct decision 
 		fputs(": no allow rule matches", t->to);
 	else if (d.verdict == VERDICT_UNDECIDED)
 		fprintf(t->to, ": may allow it, once %s is known",
-			kind == EXPLAIN_REQUEST ? "the address" : "more");
+			waits_for_address(kind, f) ? "the address" : "more");
 	if (info.reason.n) {
 		fputs(": ", t->to);
 		tell_text(t, info.reason);
@@ -323,10 +331,56 @@ static void tell_credential(struct teller *t, struct rule_ref ref, const struct 
 	fputc('\n', t->to);
 }
 
+/* ---- how it goes through ---- */
+
+static void tell_unopened(struct teller *t, struct rule_ref ref, const struct facts *f)
+{
+	if (f->proto == PROTO_TCP)
+		fputs("    raw TCP: goes through as it comes, unread\n", t->to);
+	else if (policy_rule(t->p, ref).passthrough)
+		fputs("    passthrough: TLS is not opened, so that neither method nor path is seen\n",
+		      t->to);
+}
+
+static void tell_limits(struct teller *t, const struct facts *f)
+{
+	struct rule_ref refs[POLICY_LIMITS_MAX];
+	size_t n = policy_limits(t->p, f, refs, POLICY_LIMITS_MAX);
+
+	for (size_t i = 0; i < n && i < POLICY_LIMITS_MAX; i++) {
+		struct rule_limits k = policy_rule(t->p, refs[i]).limits;
+		struct buf text;
+
+		buf_init(&text, SHOWN_MAX);
+		limits_put(&k, &text);
+		fputs("    limits of ", t->to);
+		tell_place(t, refs[i]);
+		fprintf(t->to, ": %.*s\n", STR_ARG(buf_str(&text)));
+		buf_free(&text);
+	}
+}
+
 /* ---- the steps ---- */
 
-static struct facts facts_at(const struct explain_request *r, enum explain_kind kind)
+/* As a connection is asked about before its first byte: is any rule for raw TCP to there? */
+static enum proto first_proto(const struct teller *t, struct facts f)
 {
+	f.proto = PROTO_TCP;
+	for (uint16_t image = 0; image < policy_images(t->p); image++) {
+		for (uint32_t rule = 0; rule < policy_rules(t->p, image); rule++) {
+			struct rule_ref ref = { image, rule };
+
+			if (!policy_rule(t->p, ref).deny &&
+			    policy_ask_rule(t->p, ref, &f).all != ANSWER_NO)
+				return PROTO_TCP;
+		}
+	}
+	return PROTO_UNKNOWN;
+}
+
+static struct facts facts_at(const struct teller *t, enum explain_kind kind)
+{
+	const struct explain_request *r = t->r;
 	struct facts f = { .host = r->facts.host };
 
 	if (kind == EXPLAIN_RESOLVE)
@@ -336,6 +390,8 @@ static struct facts facts_at(const struct explain_request *r, enum explain_kind 
 		f.method = f.path = STR_NONE;
 		if (r->kind != EXPLAIN_CONNECT)
 			f.proto = PROTO_UNKNOWN;
+		else if (f.proto == PROTO_UNKNOWN)
+			f.proto = first_proto(t, f);
 	}
 	return f;
 }
@@ -343,12 +399,12 @@ static struct facts facts_at(const struct explain_request *r, enum explain_kind 
 /* Nothing more will ever be known: a request, or a raw connection, whose address is known. */
 static bool is_last_ever(enum explain_kind kind, const struct facts *f)
 {
-	return f->addr.family && (kind == EXPLAIN_REQUEST || f->proto == PROTO_TCP);
+	return f->addr.family && waits_for_address(kind, f);
 }
 
 static enum verdict explain_step(struct teller *t, enum explain_kind kind)
 {
-	struct facts f = facts_at(t->r, kind);
+	struct facts f = facts_at(t, kind);
 	struct decision d = policy_decide(t->p, &f);
 	bool refused;
 
@@ -361,7 +417,7 @@ static enum verdict explain_step(struct teller *t, enum explain_kind kind)
 	if (d.verdict == VERDICT_UNDECIDED && is_last_ever(kind, &f))
 		d = (struct decision){ VERDICT_DENY, { 0, RULE_DEFAULT } };
 	tell_step(t, kind, &f, d.verdict);
-	tell_rule(t, kind, d);
+	tell_rule(t, kind, &f, d);
 	refused = tell_bad_address(t, &f);
 	if (d.verdict == VERDICT_DENY && d.rule.rule != RULE_DEFAULT)
 		tell_overruled(t, &f);
@@ -369,8 +425,11 @@ static enum verdict explain_step(struct teller *t, enum explain_kind kind)
 		tell_near_misses(t, &f);
 	if (refused)
 		return VERDICT_DENY;
-	if (d.verdict == VERDICT_ALLOW && kind == EXPLAIN_REQUEST)
+	if (d.verdict == VERDICT_ALLOW && waits_for_address(kind, &f)) {
+		tell_unopened(t, d.rule, &f);
 		tell_credential(t, d.rule, &f);
+		tell_limits(t, &f);
+	}
 	return d.verdict;
 }
 
@@ -384,10 +443,12 @@ enum verdict policy_explain(const struct policy *p, const struct explain_request
 		": the address that the name resolves to decides",
 	};
 	enum verdict v = VERDICT_UNDECIDED;
+	struct facts last;
 
 	for (; kind <= r->kind && v != VERDICT_DENY; kind++)
 		v = explain_step(&t, kind);
-	fprintf(to, "%-14s %s%s\n", "verdict", verdict_name(v),
-		v == VERDICT_UNDECIDED ? goes_on[r->kind] : "");
+	last = facts_at(&t, r->kind);
+	fprintf(to, "%-14s %s%s\n", "verdict", verdict_name(v), v != VERDICT_UNDECIDED ? ""
+		: goes_on[waits_for_address(r->kind, &last) ? EXPLAIN_REQUEST : r->kind]);
 	return v;
 }

@@ -29,6 +29,7 @@ const uint32_t image_item_size[SECTION_COUNT] = {
 	[SECTION_PATHS] = sizeof(struct image_span),
 	[SECTION_CREDENTIALS] = sizeof(struct image_credential),
 	[SECTION_BOUNDS] = sizeof(struct image_pattern),
+	[SECTION_LIMITS] = sizeof(struct image_limits),
 };
 
 struct check {
@@ -79,6 +80,7 @@ static void set_pointers(struct image *im, const char *block)
 	im->paths = (const void *)(block + at[SECTION_PATHS].offset);
 	im->credentials = (const void *)(block + at[SECTION_CREDENTIALS].offset);
 	im->bounds = (const void *)(block + at[SECTION_BOUNDS].offset);
+	im->limits = (const void *)(block + at[SECTION_LIMITS].offset);
 	im->n_rules = at[SECTION_RULES].count;
 	im->n_credentials = at[SECTION_CREDENTIALS].count;
 	im->n_buckets = at[SECTION_BUCKETS].count ? at[SECTION_BUCKETS].count - 1 : 0;
@@ -190,6 +192,37 @@ static bool check_texts(struct check *c, enum image_section section, struct imag
 	return true;
 }
 
+/* Limits are an allow rule's; one record at most, and not an empty one. */
+static bool check_limits(struct check *c, const struct image_rule *r)
+{
+	const struct image_limits *k;
+
+	if (!take(c, SECTION_LIMITS, r->limits))
+		return false;
+	if (r->limits.count == 0)
+		return true;
+	k = &c->im->limits[r->limits.first];
+	if (r->limits.count > 1 || (r->flags & RULE_DENY) || k->zero != 0 ||
+	    (k->requests > 0) != (k->per_s > 0) ||
+	    (k->per_s > 1 && k->per_s != 60 && k->per_s != 3600))
+		return false;
+	return k->requests || k->concurrent || k->upload || k->download || k->idle_s || k->total_s;
+}
+
+/* What is not opened has no methods, no paths, nothing that could be put on it, and no requests. */
+static bool check_unopened(const struct check *c, const struct image_rule *r)
+{
+	bool passthrough = r->flags & RULE_PASSTHROUGH;
+
+	if (passthrough && ((r->flags & RULE_DENY) || r->protos != PROTO_HTTPS))
+		return false;
+	if (!passthrough && ((r->flags & RULE_DENY) || !(r->protos & PROTO_TCP)))
+		return true;
+	return r->methods.count == 0 && r->paths.count == 0 && r->credential == NO_CREDENTIAL &&
+	       (r->flags & (RULE_HAS_FOREIGN | RULE_PLAINTEXT)) == 0 &&
+	       (r->limits.count == 0 || c->im->limits[r->limits.first].requests == 0);
+}
+
 static bool check_rule(struct check *c, const struct image_rule *r)
 {
 	bool has_hosts = r->flags & RULE_HAS_HOSTS, any_host = r->flags & RULE_ANY_HOST;
@@ -201,7 +234,8 @@ static bool check_rule(struct check *c, const struct image_rule *r)
 	       check_text(c->im, r->id) && check_text_but(c->im, r->reason, STR("\n\t")) &&
 	       check_ranges(c, r->addresses) && check_ranges(c, r->resolves_to) &&
 	       check_ports(c, r) && check_texts(c, SECTION_METHODS, r->methods) &&
-	       check_texts(c, SECTION_PATHS, r->paths);
+	       check_texts(c, SECTION_PATHS, r->paths) && check_limits(c, r) &&
+	       check_unopened(c, r);
 }
 
 /* ---- hosts ---- */
@@ -285,7 +319,8 @@ static bool check_items(struct check *c)
 {
 	const struct image *im = c->im;
 
-	if (!check_text(im, im->header->file) || !check_buckets(im))
+	if (!check_text(im, im->header->file) || !check_buckets(im) ||
+	    count_of(im, SECTION_LIMITS) > POLICY_LIMITED_MAX)
 		return false;
 	for (uint32_t i = 0; i < im->n_credentials; i++)
 		if (!check_credential(c, &im->credentials[i]))
@@ -303,7 +338,7 @@ enum err image_open(const void *block, size_t n, struct image *out)
 {
 	static const enum image_section owned[] = {
 		SECTION_REFS, SECTION_RANGES, SECTION_PORTS,
-		SECTION_METHODS, SECTION_PATHS, SECTION_BOUNDS,
+		SECTION_METHODS, SECTION_PATHS, SECTION_BOUNDS, SECTION_LIMITS,
 	};
 	struct image im;
 	struct check c = { .im = &im };
@@ -470,6 +505,18 @@ uint32_t policy_rules(const struct policy *p, uint16_t image)
 	return image < p->n ? p->images[image].n_rules : 0;
 }
 
+static struct rule_limits limits_of(const struct image *im, const struct image_rule *r)
+{
+	const struct image_limits *k = im->limits + r->limits.first;
+
+	if (r->limits.count == 0)
+		return (struct rule_limits){ 0 };
+	return (struct rule_limits){ .requests = k->requests, .per_s = k->per_s,
+				     .concurrent = k->concurrent,
+				     .upload = k->upload, .download = k->download,
+				     .idle_s = k->idle_s, .total_s = k->total_s };
+}
+
 struct rule_info policy_rule(const struct policy *p, struct rule_ref ref)
 {
 	const struct image *im = &p->images[ref.image < p->n ? ref.image : 0];
@@ -488,7 +535,9 @@ struct rule_info policy_rule(const struct policy *p, struct rule_ref ref)
 				   .credential = r->credential,
 				   .foreign = (enum foreign)r->foreign,
 				   .has_foreign = r->flags & RULE_HAS_FOREIGN,
-				   .plaintext = r->flags & RULE_PLAINTEXT };
+				   .plaintext = r->flags & RULE_PLAINTEXT,
+				   .passthrough = r->flags & RULE_PASSTHROUGH,
+				   .limits = limits_of(im, r) };
 }
 
 uint32_t policy_credentials(const struct policy *p, uint16_t image)

@@ -28,7 +28,7 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "images are little endian");
 
 #define IMAGE_MAGIC "EXEATPOL"
-#define IMAGE_VERSION 1u
+#define IMAGE_VERSION 2u
 #define IMAGE_BUCKET_MAX 32u
 #define IMAGE_SEEDS 64u		/* tries to spread the host table */
 
@@ -49,6 +49,7 @@ enum image_section {
 	SECTION_PATHS,		/* struct image_span of text */
 	SECTION_CREDENTIALS,	/* struct image_credential */
 	SECTION_BOUNDS,		/* struct image_pattern: where credentials may go */
+	SECTION_LIMITS,		/* struct image_limits: one, or none, a rule */
 	SECTION_COUNT
 };
 
@@ -73,12 +74,13 @@ struct image_header {
 #define RULE_ANY_HOST 4u
 #define RULE_HAS_FOREIGN 8u
 #define RULE_PLAINTEXT 16u
-#define RULE_FLAGS 31u
+#define RULE_PASSTHROUGH 32u
+#define RULE_FLAGS 63u
 
 struct image_rule {
 	struct image_span id, reason;	/* text */
 	uint32_t flags, line, protos, foreign, credential;
-	struct image_span addresses, resolves_to, ports, methods, paths;
+	struct image_span addresses, resolves_to, ports, methods, paths, limits;
 };
 
 /* One name, and the rules that name it: itself, "*." before it, "**." before it. */
@@ -103,11 +105,18 @@ struct image_credential {
 	struct image_span bounds;
 };
 
+/* As struct rule_limits. */
+struct image_limits {
+	uint64_t upload, download;
+	uint32_t requests, per_s, concurrent, idle_s, total_s, zero;
+};
+
 static_assert(sizeof(struct image_header) == 16 + 8 * SECTION_COUNT + 3 * 8 + 8, "no padding");
-static_assert(sizeof(struct image_rule) == 76, "no padding");
+static_assert(sizeof(struct image_rule) == 84, "no padding");
 static_assert(sizeof(struct image_host) == 24, "no padding");
 static_assert(sizeof(struct image_pattern) == 12, "no padding");
 static_assert(sizeof(struct image_credential) == 56, "no padding");
+static_assert(sizeof(struct image_limits) == 40, "no padding");
 static_assert(sizeof(struct addr_range) == 18, "no padding");
 
 extern const uint32_t image_item_size[SECTION_COUNT];
@@ -123,6 +132,7 @@ struct image {
 	const struct image_span *methods, *paths;
 	const struct image_credential *credentials;
 	const struct image_pattern *bounds;
+	const struct image_limits *limits;
 	uint32_t n_rules, n_credentials, n_buckets;
 };
 

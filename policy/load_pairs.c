@@ -207,6 +207,15 @@ static bool addresses_cover(const struct build_rule *outer, const struct build_r
 	return outer->n_addresses == 0 || inner->n_addresses > 0;
 }
 
+/* "**" in a deny stands for addresses, too. */
+static bool is_for_any_target(const struct load_rule *r)
+{
+	for (size_t i = 0; r->b.deny && i < r->hosts.n; i++)
+		if (str_eq(r->hosts.v[i], STR("**")))
+			return true;
+	return false;
+}
+
 static bool hosts_cover(struct pairs *p, const struct load_rule *outer,
 			const struct load_rule *inner)
 {
@@ -229,8 +238,15 @@ static bool rule_covers(struct pairs *p, const struct load_rule *outer,
 	const struct build_rule *o = &outer->b, *i = &inner->b;
 
 	return (o->protos == 0 || (i->protos & ~o->protos) == 0) && ports_cover(o, i) &&
-	       methods_cover(o, i) && paths_cover(o, i) && addresses_cover(o, i) &&
-	       hosts_cover(p, outer, inner);
+	       methods_cover(o, i) && paths_cover(o, i) &&
+	       (is_for_any_target(outer) ||
+		(addresses_cover(o, i) && hosts_cover(p, outer, inner)));
+}
+
+/* Goes through as it comes: of a request in it nothing is known. */
+static bool is_unopened(const struct build_rule *b)
+{
+	return b->passthrough || b->protos == PROTO_TCP;
 }
 
 /* ---- what is told ---- */
@@ -248,16 +264,28 @@ static bool told_before(struct pairs *p, const struct load_rule *a, const struct
 static void meet_allows(struct pairs *p, const struct load_rule *a, const struct load_rule *b)
 {
 	const struct load_rule *first = a < b ? a : b, *second = a < b ? b : a;
-	bool credentials = a->credential != b->credential, protos = a->b.protos != b->b.protos;
+	bool unopened = is_unopened(&a->b) || is_unopened(&b->b);
+	const char *differ = a->b.protos != b->b.protos ? "protocol"
+			   : a->b.passthrough != b->b.passthrough ? "tls"
+			   : a->credential != b->credential ? "credential" : NULL;
 
-	if ((!credentials && !protos) || !rest_overlaps(p, &a->b, &b->b) ||
-	    told_before(p, first, second))
+	if ((!differ && !(a->limited && b->limited)) || !rest_overlaps(p, &a->b, &b->b))
 		return;
-	diag_error(p->l->diags, second->at,
-		   "make the two differ in hosts, ports, methods or paths, or agree",
-		   "\"%.*s\" and \"%.*s\" (line %u) can match one request and differ in their %s",
-		   STR_ARG(second->b.id), STR_ARG(first->b.id), first->at.line,
-		   credentials ? "credential" : "protocol");
+	if (!differ)
+		load_limited_meet(p->l, a, b);
+	else if (!told_before(p, first, second))
+		diag_error(p->l->diags, second->at,
+			   unopened ? "make the two differ in hosts or ports, or agree"
+			   : "make the two differ in hosts, ports, methods or paths, or agree",
+			   "\"%.*s\" and \"%.*s\" (line %u) can match one %s and differ in their %s",
+			   STR_ARG(second->b.id), STR_ARG(first->b.id), first->at.line,
+			   unopened ? "connection" : "request", differ);
+}
+
+/* Could the deny be for what the allow lets through unread? Then nobody could keep it. */
+static bool is_blind_to(const struct build_rule *allow, const struct build_rule *deny)
+{
+	return is_unopened(allow) && (deny->n_methods || deny->n_paths);
 }
 
 static void meet_deny(struct pairs *p, const struct load_rule *allow, const struct load_rule *deny)
@@ -274,9 +302,17 @@ static void meet_deny(struct pairs *p, const struct load_rule *allow, const stru
 			 deny->at.line);
 		return;
 	}
-	if (!p->noted[d] && (!deny->b.protos || (deny->b.protos & allow->b.protos)) &&
-	    rest_overlaps(p, &allow->b, &deny->b))
+	if ((p->noted[d] && !is_blind_to(&allow->b, &deny->b)) ||
+	    (deny->b.protos && !(deny->b.protos & allow->b.protos)) ||
+	    !rest_overlaps(p, &allow->b, &deny->b))
+		return;
+	if (!is_blind_to(&allow->b, &deny->b))
 		p->noted[d] = allow;
+	else if (!told_before(p, allow, deny))
+		diag_error(p->l->diags, allow->at, "make the two differ in hosts or ports, or let it be opened",
+			   "\"%.*s\" is not opened, so that the %s of the deny \"%.*s\" (line %u) would not be seen",
+			   STR_ARG(allow->b.id), deny->b.n_paths ? "paths" : "methods",
+			   STR_ARG(deny->b.id), deny->at.line);
 }
 
 static void meet(struct pairs *p, const struct load_rule *a, const struct load_rule *b)
@@ -393,9 +429,13 @@ static void run_hosts(struct pairs *p, size_t r)
 
 /* ---- rules by address ---- */
 
-static bool addresses_overlap(struct pairs *p, const struct build_rule *a,
-			      const struct build_rule *b)
+static bool addresses_overlap(struct pairs *p, const struct load_rule *left,
+			      const struct load_rule *right)
 {
+	const struct build_rule *a = &left->b, *b = &right->b;
+
+	if (is_for_any_target(left) || is_for_any_target(right))
+		return true;
 	for (size_t i = 0; i < a->n_addresses; i++)
 		for (size_t j = 0; j < b->n_addresses; j++, p->work++)
 			if (range_in(&a->addresses[i], &b->addresses[j]) ||
@@ -407,7 +447,7 @@ static bool addresses_overlap(struct pairs *p, const struct build_rule *a,
 
 static bool by_address(const struct load_rule *r)
 {
-	return r->good && r->hosts.n == 0;
+	return r->good && (r->hosts.n == 0 || is_for_any_target(r));
 }
 
 static void run_addresses(struct pairs *p, size_t r)
@@ -416,14 +456,16 @@ static void run_addresses(struct pairs *p, size_t r)
 
 	for (size_t o = 0; o < r && p->work <= WORK_MAX; o++) {
 		p->work++;
-		if (by_address(&l->rules[o]) && addresses_overlap(p, &l->rules[r].b,
-								  &l->rules[o].b))
+		if (by_address(&l->rules[o]) &&
+		    addresses_overlap(p, &l->rules[r], &l->rules[o]))
 			meet(p, &l->rules[r], &l->rules[o]);
 	}
 }
 
 static void run(struct pairs *p)
 {
+	if (!load_limited_start(p->l))
+		return;
 	table_fill(&p->table, p->l);
 	for (size_t r = 0; r < p->l->n_rules && p->work <= WORK_MAX; r++) {
 		if (!p->l->rules[r].good)
@@ -435,6 +477,7 @@ static void run(struct pairs *p)
 	if (p->work > WORK_MAX)
 		diag_error(p->l->diags, (struct mark){ 0 }, NULL,
 			   "too many rules stand for the same hosts: they cannot all be set against each other");
+	load_limited_end(p->l);
 	if (p->l->diags->errors == 0)
 		tell_notes(p);
 }

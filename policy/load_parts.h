@@ -1,7 +1,8 @@
 /* policy/load_parts.h - what the loader's files share: a policy between its text and its image
  *
  * load.c reads the top level and drives the rest: load_credential.c and load_rule.c read one item
- * each, load_hosts.c the host lists of both, load_pairs.c sets rules against each other.
+ * each, load_hosts.c the host lists of both, load_limits.c a rule's limits; load_pairs.c sets rules
+ * against each other, load_limited.c counts those with limits that can match one request.
  *
  * Ownership   all texts, rules and lists lie in the arena; keys and values borrow from the tree.
  * Blocking    never.
@@ -43,6 +44,7 @@ struct load_rule {
 	struct load_hosts hosts;
 	struct mark at;
 	struct load_credential *credential;	/* or NULL */
+	uint32_t limited;	/* which of those with limits; from 1, 0: it has none */
 	bool good;		/* read without an error: worth to be set against others */
 };
 
@@ -55,6 +57,7 @@ struct load {
 	struct load_rule *rules;
 	size_t n_rules;
 	uint64_t literals;	/* (address, port) pairs of allow rules so far */
+	struct limited *limited;	/* NULL: too few rules have limits to be too many */
 };
 
 enum hosts_use { HOSTS_ALLOW, HOSTS_DENY, HOSTS_CREDENTIAL };
@@ -75,6 +78,12 @@ void load_hosts(struct load *l, const struct yaml_node *list, struct hosts_rules
 void load_hosts_hints(struct load *l);
 void load_credential(struct load *l, const struct yaml_node *name, struct load_credential *out);
 void load_rule(struct load *l, const struct yaml_node *node, bool deny, struct load_rule *out);
+void load_limits(struct load *l, const struct yaml_node *map, struct rule_limits *out);
 void load_pairs(struct load *l);
+/* False: too many have limits, which was told. */
+bool load_limited_start(struct load *l);
+/* Both have limits, and one request can match both. */
+void load_limited_meet(struct load *l, const struct load_rule *a, const struct load_rule *b);
+void load_limited_end(struct load *l);
 
 #endif

@@ -8,12 +8,14 @@
 
 struct rule_fields {
 	struct str id, reason, credential;
-	const struct yaml_node *hosts, *addresses, *ports, *methods, *paths, *resolves_to;
-	unsigned protocol, foreign;
+	const struct yaml_node *hosts, *addresses, *ports, *methods, *paths, *resolves_to, *limits;
+	unsigned protocol, tls, foreign;
 	bool plaintext, any_host, any_tenant;
 };
 
-static const char *const protocols[] = { "https", "http", NULL };
+static const char *const protocols[] = { "https", "http", "tcp", NULL };
+static const unsigned protos[] = { PROTO_HTTPS, PROTO_HTTP, PROTO_TCP };
+static const char *const tls_forms[] = { "terminate", "passthrough", NULL };
 
 #define FIELD(key_, type_, member, ...)                                                           \
 	{ .key = key_, .type = SCHEMA_##type_, .offset = offsetof(struct rule_fields, member), \
@@ -26,17 +28,18 @@ static const char *const protocols[] = { "https", "http", NULL };
 	FIELD("hosts", TEXTS, hosts, .help = "names: exact, \"*.x\" one label before, \"**.x\" one or more"), \
 	FIELD("addresses", TEXTS, addresses, .help = "addresses and ranges, asked for as such"),  \
 	FIELD("ports", TEXTS, ports, .help = "numbers and ranges (8000-8099)"),                   \
-	FIELD("protocol", CHOICE, protocol, .choices = protocols, .later = "tcp"),                \
+	FIELD("protocol", CHOICE, protocol, .choices = protocols),                                \
 	FIELD("methods", TEXTS, methods, .help = "request methods, upper case"),                  \
 	FIELD("paths", TEXTS, paths, .help = "paths: * in one segment, ** any number of segments"), \
 	FIELD("reason", TEXT, reason, .max = LOAD_REASON_MAX, .help = "told to who is refused"),  \
 	LATER("expires"), LATER("query"), LATER("headers"), LATER("grpc"), LATER("mcp"),          \
-	LATER("sandboxes"), LATER("log_query"), LATER("dns"), LATER("limits"), LATER("tls"),      \
-	LATER("tcp")
+	LATER("sandboxes"), LATER("log_query"), LATER("dns")
 
 static const struct schema_row allow_rows[] = {
 	MATCHERS,
 	FIELD("resolves_to", TEXTS, resolves_to, .help = "ranges that the name may resolve into"),
+	FIELD("tls", CHOICE, tls, .choices = tls_forms, .help = "passthrough: it is not opened"),
+	FIELD("limits", MAP, limits, .help = "how much, how often and how long"),
 	FIELD("credential", TEXT, credential, .help = "what is put on the request"),
 	FIELD("foreign", CHOICE, foreign, .choices = load_foreigns,
 	      .help = "what is done with credentials that the box brings itself"),
@@ -105,7 +108,7 @@ static void default_ports(struct load *l, struct build_rule *b)
 {
 	struct port_range *v;
 
-	if (b->deny || b->n_ports)
+	if (b->deny || b->n_ports || b->protos == PROTO_TCP)
 		return;
 	v = arena_take(&l->arena, 1, sizeof(*v));
 	if (!v)
@@ -211,6 +214,50 @@ static void check_matchers(struct load *l, const struct yaml_node *map, const st
 	if (!deny && f->any_host && !f->hosts)
 		diag_error(l->diags, schema_key(map, "any_host")->at, NULL,
 			   "\"any_host\" goes with hosts: [\"**\"]");
+}
+
+static void tell_unopened(struct load *l, const struct load_rule *r, const struct yaml_node *map,
+			  const char *key, const char *advice)
+{
+	const struct yaml_node *at = schema_key(map, key);
+
+	if (at)
+		diag_error(l->diags, at->at, advice,
+			   "\"%s\" does not go with %s, which is not opened", key,
+			   r->b.passthrough ? "tls: passthrough" : "protocol: tcp");
+}
+
+/* What is not opened shows nothing of what is in it: what would have to be read there cannot be
+ * asked of it, nor anything be put on it. */
+static void check_unopened(struct load *l, const struct yaml_node *map, const struct load_rule *r)
+{
+	static const struct {
+		const char *key, *advice;
+	} wrong[] = {
+		{ "methods", "a connection is let through or refused as a whole" },
+		{ "paths", "a connection is let through or refused as a whole" },
+		{ "credential", NULL }, { "foreign", NULL }, { "plaintext", NULL },
+	};
+	const struct yaml_node *limits = schema_key(map, "limits");
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		tell_unopened(l, r, map, wrong[i].key, wrong[i].advice);
+	if (limits)
+		tell_unopened(l, r, limits->next, "requests",
+			      "\"concurrent\" counts connections, the others are of one connection");
+}
+
+static void check_protocol(struct load *l, const struct yaml_node *map, const struct load_rule *r)
+{
+	const struct yaml_node *tls = schema_key(map, "tls");
+
+	if (tls && !r->b.deny && r->b.protos != PROTO_HTTPS)
+		diag_error(l->diags, tls->at, NULL, "\"tls\" goes with protocol: https");
+	else if (r->b.passthrough || r->b.protos == PROTO_TCP)
+		check_unopened(l, map, r);
+	if (r->b.protos == PROTO_TCP && !r->b.deny && !schema_key(map, "ports"))
+		diag_error(l->diags, schema_key(map, "protocol")->at, "write ports: [5432], or whichever are meant",
+			   "an allow rule with protocol: tcp must say its ports");
 }
 
 /* The box asks for these by address, and it speaks IPv4 only; each (address, port) is admitted on
@@ -348,12 +395,16 @@ void load_rule(struct load *l, const struct yaml_node *node, bool deny, struct l
 	r->b.id = f.id;
 	r->b.reason = f.reason;
 	if (!deny || says_protocol)
-		r->b.protos = f.protocol == 1 ? PROTO_HTTP : PROTO_HTTPS;
+		r->b.protos = protos[f.protocol];
+	r->b.passthrough = f.tls == 1;
 	r->b.has_foreign = foreign != NULL && !deny;
 	r->b.foreign = (enum foreign)f.foreign;
 	r->b.plaintext = f.plaintext;
 	if (l->diags->errors == before)
 		check_matchers(l, node, &f, deny);
+	check_protocol(l, node, r);
+	if (f.limits)
+		load_limits(l, f.limits, &r->b.limits);
 	read_lists(l, &f, r);
 	default_ports(l, &r->b);
 	check_literals(l, f.addresses, &r->b);

@@ -16,7 +16,8 @@
  * Cost        policy_decide() allocates nothing, and looks up hosts by hash of label suffixes:
  *             the same with ten rules and a million hosts.
  * Limits      POLICY_STACK_MAX images, POLICY_IMAGE_MAX bytes each, POLICY_TEXT_MAX bytes a text
- *             (id, reason, path, ...), POLICY_PORTS_MAX, POLICY_LITERALS_MAX.
+ *             (id, reason, path, ...), POLICY_PORTS_MAX, POLICY_LITERALS_MAX, POLICY_LIMITED_MAX,
+ *             POLICY_LIMITS_MAX.
  * Tests       tests/unit/policy/test_image.c, test_decide.c, fuzz/fuzz_policy_image.c
  */
 #ifndef POLICY_POLICY_H
@@ -55,6 +56,15 @@ enum foreign { FOREIGN_STRIP, FOREIGN_REFUSE, FOREIGN_KEEP };
 
 #define NO_CREDENTIAL UINT32_MAX
 
+/* What an allow rule lets through at most; 0: no such limit. A rule whose bytes nobody reads
+ * (tcp, passthrough) counts connections where others count requests, and has no "requests". */
+struct rule_limits {
+	uint32_t requests, per_s;	/* so many in any so many seconds: 1, 60 or 3600 */
+	uint32_t concurrent;		/* at once */
+	uint64_t upload, download;	/* bytes of one request's, of one connection's, content */
+	uint32_t idle_s, total_s;	/* of one request or connection */
+};
+
 struct rule_info {
 	struct str id;		/* "default" for RULE_DEFAULT */
 	struct str reason;	/* may be empty */
@@ -65,9 +75,19 @@ struct rule_info {
 	enum foreign foreign;	/* what is done with credentials that the box brings itself */
 	bool has_foreign;	/* the rule says so, or has a credential */
 	bool plaintext;		/* credential may go over plain HTTP */
+	bool passthrough;	/* TLS is not opened: its bytes go on as they come */
+	struct rule_limits limits;
 };
 
 struct rule_info policy_rule(const struct policy *p, struct rule_ref ref);
+
+#define POLICY_LIMITED_MAX 1024	/* rules of one image that have limits */
+#define POLICY_LIMITS_MAX 16	/* of those, that can match one request: the loader sees to it */
+
+/* Every allow rule that says yes to @f and has limits: all of them hold. The first @max are
+ * written, each once, in the order of the file. Returns how many; over @max: there are more. */
+size_t policy_limits(const struct policy *p, const struct facts *f, struct rule_ref *out,
+		     size_t max);
 
 enum credential_kind { CREDENTIAL_BEARER, CREDENTIAL_HEADER, CREDENTIAL_BASIC };
 
@@ -89,6 +109,10 @@ bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t in
 
 /* Is there a path rule that could apply to this host? Then an ambiguous path is refused. */
 bool policy_has_paths(const struct policy *p, struct str host);
+
+/* Could an allow rule by protocol tcp be about this target and port? Then no byte need be waited
+ * for to know what is spoken. f->proto is ignored. */
+bool policy_allows_raw(const struct policy *p, const struct facts *f);
 
 /* All ports that a rule could allow for this name, ascending. Returns how many; at most @max are
  * written. An allow rule without ports adds none: the loader writes defaults down. */

@@ -54,6 +54,20 @@ static const char *read_path(struct str rest, struct request_text *parts, struct
 	return why;
 }
 
+/* A raw connection: no method and no path. */
+static const char *read_tcp(struct str rest, struct request_text *parts,
+			    struct explain_request *out)
+{
+	out->kind = EXPLAIN_CONNECT;
+	out->facts.proto = PROTO_TCP;
+	if (str_find(rest, '@') < rest.n)
+		return "a URL with a user in it is never sent";
+	if (str_find(rest, '/') < rest.n || str_find(rest, '?') < rest.n ||
+	    str_find(rest, '#') < rest.n)
+		return "a raw connection has no path: tcp://HOST:PORT";
+	return read_authority(rest, 0, parts, &out->facts);
+}
+
 const char *request_text_url(struct str method, struct str url, struct request_text *parts,
 			     struct explain_request *out)
 {
@@ -65,10 +79,12 @@ const char *request_text_url(struct str method, struct str url, struct request_t
 	*out = (struct explain_request){ .kind = EXPLAIN_REQUEST, .url = url };
 	if (!str_is_token(method))
 		return "the method is no token (RFC 9110 5.6.2)";
+	if (str_starts(url, STR("tcp://")))
+		return read_tcp(str_from(url, 6), parts, out);
 	f->proto = str_starts(url, STR("https://")) ? PROTO_HTTPS
 		 : str_starts(url, STR("http://")) ? PROTO_HTTP : PROTO_UNKNOWN;
 	if (f->proto == PROTO_UNKNOWN)
-		return "a URL that starts with https:// or http:// is wanted: \"GET https://HOST/PATH\"";
+		return "a URL that starts with https://, http:// or tcp:// is wanted: \"GET https://HOST/PATH\"";
 	rest = str_from(rest, f->proto == PROTO_HTTPS ? 8 : 7);
 	end = str_find(str_n(rest.p, str_find(str_n(rest.p, str_find(rest, '#')), '?')), '/');
 	if (str_find(str_n(rest.p, end), '@') < end)
@@ -87,9 +103,11 @@ const char *request_text_read(struct str text, struct request_text *parts,
 	const char *wrong;
 
 	*out = (struct explain_request){ .url = rest };
+	if (!rest.p && str_starts(text, STR("tcp://")))
+		return read_tcp(str_from(text, 6), parts, out);
 	if (rest.n == 0 || str_find(rest, ' ') < rest.n)
 		return "two words are wanted: \"GET https://HOST/PATH\", \"connect HOST:PORT\" or "
-		       "\"resolve NAME\"";
+		       "\"resolve NAME\"; or one: \"tcp://HOST:PORT\"";
 	if (str_eq(verb, STR("resolve"))) {
 		out->kind = EXPLAIN_RESOLVE;
 		wrong = read_host(rest, parts, &out->facts);

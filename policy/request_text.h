@@ -1,6 +1,8 @@
 /* policy/request_text.h - reads a request as people write it, for policy/explain.h
  *
- *     "GET https://HOST[:PORT]/PATH", "connect HOST:PORT" or "resolve NAME"
+ *     "GET https://HOST[:PORT]/PATH", "tcp://HOST:PORT", "connect HOST:PORT" or "resolve NAME"
+ *
+ * "connect" is as a connection is before its first byte, "tcp" one that is to be raw TCP.
  *
  * Ownership   @out borrows from the text and from @parts, whose path the caller inits and frees.
  * Blocking    never.
@@ -23,7 +25,7 @@ struct request_text {
 
 const char *request_text_read(struct str text, struct request_text *parts,
 			      struct explain_request *out);
-/* The same of a method and a URL. */
+/* The same of a method and a URL; beside tcp:// the method means nothing. */
 const char *request_text_url(struct str method, struct str url, struct request_text *parts,
 			     struct explain_request *out);
 

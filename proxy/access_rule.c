@@ -68,7 +68,8 @@ static bool put_effect(const struct policy *p, const struct facts *f, struct buf
 
 static void put_rule(const struct access *a, const struct facts *f, struct buf *out)
 {
-	uint16_t usual = f->proto == PROTO_HTTP ? 80 : 443;
+	/* Raw TCP has none. */
+	uint16_t usual = f->proto == PROTO_HTTP ? 80 : f->proto == PROTO_HTTPS ? 443 : 0;
 	char date[DATE_TEXT_MAX], address[ADDR_TEXT_MAX];
 
 	date_format(a->asked_us, date);
@@ -79,6 +80,10 @@ static void put_rule(const struct access *a, const struct facts *f, struct buf *
 		put_list(out, "hosts", f->host);
 	if (f->port != usual)
 		buf_printf(out, "    ports: [%u]\n", f->port);
+	if (f->proto == PROTO_TCP) {
+		buf_put_str(out, STR("    protocol: tcp\n"));
+		return;
+	}
 	if (f->proto == PROTO_HTTP)
 		buf_put_str(out, STR("    protocol: http\n"));
 	put_list(out, "methods", f->method);
@@ -94,7 +99,7 @@ void access_rule_put(const struct access *a, const struct policy *p, struct buf 
 	buf_init(&parts.path, 3 * MSG_URL_MAX);
 	why = request_text_url(a->method, a->url, &parts, &request);
 	put_head(a, out);
-	if (!why && request.facts.path.n == 0)
+	if (!why && request.kind == EXPLAIN_REQUEST && request.facts.path.n == 0)
 		why = "its path can be read in more than one way";
 	if (!why && parts.path.n > RULE_PATH_MAX)
 		why = "its path is longer than a rule's may be";

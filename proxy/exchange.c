@@ -7,6 +7,7 @@
  *
  *   CHECK    what the request names: host, target, method (exchange_check.c)
  *   DECIDE   the policy, with all that is known; a deny is answered without dialling
+ *   LIMITS   what the rules leave of requests and of bytes
  *   DIAL     an upstream: one of the pool's, or a new one from the dialer, TLS verified
  *   CONFIRM  the policy again, now with the address: must be an allow
  *   FOREIGN  what the box brought itself is stripped or refused
@@ -16,10 +17,11 @@
  *   RELAY    bodies both ways, the answer
  *   FINISH   the end record, then the answer's end
  *
- * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was used before and turns out to be dead
- * gives way to a new one if nothing of the answer came and either nothing of this request went out
- * or the method is idempotent and there is no body; and one whose ticket died with its dialer, at
- * GRANT. The exchange then goes back to DIAL; its begin record holds.
+ * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was used before and turns out to be
+ * dead gives way to a new one if nothing of the answer came and either nothing of this request went
+ * out or the method is idempotent and there is no body; one that has certainly done nothing about
+ * the request (RFC 9113 8.7); and one whose ticket died with its dialer, at GRANT. The exchange
+ * then goes back to DIAL; its begin record holds.
  */
 #include "proxy/exchange.h"
 
@@ -175,6 +177,11 @@ static enum result step_decide(struct exchange *x)
 	return NEXT;
 }
 
+static enum result step_limits(struct exchange *x)
+{
+	return exchange_take_limits(x) ? NEXT : MOVED;
+}
+
 static bool idempotent(struct str method)
 {
 	static const char *const list[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE" };
@@ -203,7 +210,12 @@ static enum result step_dial(struct exchange *x)
 		exchange_refuse(x, x->leg.up->trouble, str_of(x->leg.up->why));
 		return MOVED;
 	}
-	return upstream_ready(x->leg.up) ? NEXT : WAIT;
+	if (!upstream_ready(x->leg.up))
+		return WAIT;
+	if (x->leg.up->ops->has_room(x->leg.up) || x->leg.up->legs == &x->leg)
+		return NEXT;
+	pool_put(&x->leg, false);
+	return MOVED;
 }
 
 static enum result step_confirm(struct exchange *x)
@@ -359,8 +371,8 @@ static void start_again(struct exchange *x)
 /* The grant of a request before this one on the same connection, if it lasts. */
 static bool take_kept_grant(struct exchange *x)
 {
-	if (!kept_grant_take(x->leg.up->grant, x->decision.rule, x->policies, &x->lasting, &x->edits,
-			     &x->scrub))
+	if (!kept_grant_take(x->leg.up->grant, x->decision.rule, x->policies, &x->lasting,
+			     &x->edits, &x->scrub))
 		return false;
 	snprintf(x->credential, sizeof(x->credential), "%s", x->lasting.credential);
 	x->scrubbed_before = scrub_count(x->scrub);
@@ -463,6 +475,7 @@ static enum result step_send(struct exchange *x)
 	buf_put_str(&target, buf_str(&x->query));
 	r.method = buf_str(&x->method);
 	r.target = buf_str(&target);
+	r.secrets = &x->edits;
 	bad = fields_failed(&out) || target.failed;
 	if (bad) {
 		exchange_refuse(x, REFUSAL_headers_too_large, STR_NONE);
@@ -523,7 +536,8 @@ static enum result step_finish(struct exchange *x)
 }
 
 static enum result (*const steps[STEP_COUNT])(struct exchange *) = {
-	[STEP_CHECK] = step_check,     [STEP_DECIDE] = step_decide, [STEP_DIAL] = step_dial,
+	[STEP_CHECK] = step_check,     [STEP_DECIDE] = step_decide,
+	[STEP_LIMITS] = step_limits,   [STEP_DIAL] = step_dial,
 	[STEP_CONFIRM] = step_confirm, [STEP_FOREIGN] = step_foreign, [STEP_GRANT] = step_grant,
 	[STEP_BEGIN] = step_begin,     [STEP_SEND] = step_send,     [STEP_RELAY] = step_relay,
 	[STEP_FINISH] = step_finish,
@@ -556,9 +570,9 @@ bool exchange_step(struct exchange *x)
 
 static bool may_retry(const struct exchange *x)
 {
-	if (!x->leg.reused || x->retried || x->first_byte || x->answer_begun || x->bytes_up)
+	if (x->retried || x->first_byte || x->answer_begun || x->bytes_up)
 		return false;
-	return x->leg.up->ops->unsent(&x->leg) || may_be_sent_again(x);
+	return x->leg.up->ops->unprocessed(&x->leg) || (x->leg.reused && may_be_sent_again(x));
 }
 
 void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why)
@@ -570,6 +584,15 @@ void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, cons
 }
 
 /* ---- the request, as its port reads it ---- */
+
+static void aim(struct exchange *x, const struct request *r)
+{
+	const char *why = "";
+	enum refusal_reason reason = x->env->aim(x->env->wake_arg, r, &why);
+
+	if (reason != REFUSAL_COUNT)
+		exchange_refuse(x, reason, str_of(why));
+}
 
 void exchange_begin(struct exchange *x, const struct request *r)
 {
@@ -584,6 +607,8 @@ void exchange_begin(struct exchange *x, const struct request *r)
 	fields_remove(&x->fields, STR("content-length"));
 	if (!r->expect_continue)
 		fields_remove(&x->fields, STR("expect"));
+	if (x->env->aim)
+		aim(x, r);
 	if (x->method.failed || x->target.failed || fields_failed(&x->fields))
 		exchange_refuse(x, REFUSAL_headers_too_large, STR_NONE);
 }
@@ -595,7 +620,7 @@ void exchange_malformed(struct exchange *x, enum refusal_reason reason, const ch
 	exchange_refuse(x, reason, str_of(why));
 }
 
-bool exchange_wants_body(struct exchange *x)
+bool exchange_wants_body(const struct exchange *x)
 {
 	return x->step == STEP_RELAY && x->head_sent && !x->refused && !x->abandoned &&
 	       !x->request_ended && !x->answer_ended && !x->leg.up->ops->full(&x->leg);
@@ -605,7 +630,8 @@ void exchange_request_body(struct exchange *x, struct str piece)
 {
 	x->bytes_up += piece.n;
 	x->last_moved = clock_ms();
-	x->leg.up->ops->body(&x->leg, piece);
+	if (exchange_upload_fits(x))
+		x->leg.up->ops->body(&x->leg, piece);
 }
 
 void exchange_request_end(struct exchange *x, const struct fields *trailers)
@@ -649,9 +675,23 @@ static bool expects(const struct exchange *x)
 	       !x->request_ended && x->bytes_up == 0;
 }
 
+/* A stream may stand still for as long as a connection may. But a body of known length is there:
+ * who does not send it is broken, or means to hold the origin. */
+static uint64_t patience(const struct exchange *x)
+{
+	uint64_t idle = x->env->w->idle_ms;
+
+	if (x->limits.idle_s)
+		return (uint64_t)x->limits.idle_s * 1000;
+	if (x->request.body == BODY_LENGTH && !x->answer_begun && exchange_wants_body(x) &&
+	    idle > EXCHANGE_BODY_MS)
+		return EXCHANGE_BODY_MS;
+	return idle;
+}
+
 uint64_t exchange_deadline(const struct exchange *x)
 {
-	uint32_t limit;
+	uint64_t at;
 
 	if (x->over || x->refused || x->abandoned)
 		return 0;
@@ -661,10 +701,27 @@ uint64_t exchange_deadline(const struct exchange *x)
 		return 0;
 	if (expects(x))
 		return x->sent_at + EXCHANGE_EXPECT_MS;
-	limit = x->env->w->idle_ms;
-	if (!x->answer_begun && (x->request_ended || limit > EXCHANGE_ANSWER_MS))
-		limit = EXCHANGE_ANSWER_MS;
-	return x->last_moved + limit;
+	at = x->last_moved + patience(x);
+	return at < exchange_last_moment(x) ? at : exchange_last_moment(x);
+}
+
+/* Who was waited for. */
+static void refuse_late(struct exchange *x)
+{
+	enum refusal_reason reason = REFUSAL_response_timeout;
+	char why[64];
+
+	if (clock_ms() >= exchange_last_moment(x)) {
+		snprintf(why, sizeof(why), "%u seconds in all", x->limits.total_s);
+		exchange_refuse(x, REFUSAL_limit_reached, str_of(why));
+		return;
+	}
+	if (!x->answer_begun && exchange_wants_body(x))
+		reason = REFUSAL_request_timeout;
+	else if (x->env->box->full(x->env->box_port))
+		reason = REFUSAL_answer_unread;
+	snprintf(why, sizeof(why), "nothing moved for %g s", (double)patience(x) / 1000);
+	exchange_refuse(x, reason, str_of(why));
 }
 
 void exchange_timeout(struct exchange *x)
@@ -678,10 +735,7 @@ void exchange_timeout(struct exchange *x)
 		x->env->box->interim(x->env->box_port, &go_on);
 		x->last_moved = clock_ms();
 	} else {
-		exchange_refuse(x,
-				exchange_wants_body(x) ? REFUSAL_request_timeout
-						       : REFUSAL_response_timeout,
-				STR_NONE);
+		refuse_late(x);
 	}
 }
 
@@ -716,6 +770,7 @@ void exchange_free(struct exchange *x)
 	if (!x)
 		return;
 	drop_upstream(x);
+	limits_give_back(&x->holds);
 	scrub_free(x->scrub);
 	buf_wipe(&x->method);
 	buf_wipe(&x->target);

@@ -1,6 +1,6 @@
 #include "proxy/h1_origin.h"
 
-#include <stdio.h>
+#include "proxy/pool.h"
 
 /* ---- the request ---- */
 
@@ -44,7 +44,7 @@ static void end(struct leg *l, const struct fields *trailers)
 		http1_write_last_chunk(stream_out(l->up->stream), trailers);
 }
 
-static bool full(struct leg *l)
+static bool full(const struct leg *l)
 {
 	return stream_full(l->up->stream);
 }
@@ -170,18 +170,19 @@ static bool read_answer(struct leg *l, struct exchange *x)
 
 static bool reusable(const struct leg *l)
 {
+	const struct http1_head *h = http1_head(l->up->parser);
 	bool clean;
 
-	return http1_head(l->up->parser)->keep_alive &&
-	       http1_head(l->up->parser)->framing != H1_UNTIL_CLOSE && !stream_failed(l->up->stream) &&
+	return h->keep_alive && h->framing != H1_UNTIL_CLOSE && !stream_failed(l->up->stream) &&
 	       !stream_ended(l->up->stream, &clean) && stream_in(l->up->stream).n == 0;
 }
 
 /* ---- life ---- */
 
-static bool unsent(const struct leg *l)
+/* One that dies before it was used is an origin that will have nobody: that is told. */
+static bool unprocessed(const struct leg *l)
 {
-	return stream_bytes_out(l->up->stream) == l->sent_from;
+	return l->reused && stream_bytes_out(l->up->stream) == l->sent_from;
 }
 
 static void abort_request(struct leg *l)
@@ -200,6 +201,28 @@ static void close_port(struct upstream *u)
 	http1_free(u->parser);
 }
 
+static void leave(struct leg *l)
+{
+	pool_touch(l->up);
+}
+
+static void look(struct upstream *u)
+{
+	if (u->legs)
+		u->legs->woken = true;
+}
+
+static bool has_room(const struct upstream *u)
+{
+	return !u->legs;
+}
+
+static bool flush(struct upstream *u)
+{
+	(void)u;	/* it stands in the stream already */
+	return false;
+}
+
 const struct origin_ops h1_origin = {
 	.head = head,
 	.body = body,
@@ -207,8 +230,12 @@ const struct origin_ops h1_origin = {
 	.full = full,
 	.read = read_answer,
 	.reusable = reusable,
-	.unsent = unsent,
+	.unprocessed = unprocessed,
 	.abort = abort_request,
 	.open = open_port,
 	.close = close_port,
+	.leave = leave,
+	.look = look,
+	.has_room = has_room,
+	.flush = flush,
 };

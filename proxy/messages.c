@@ -35,6 +35,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, U32, idle_ms, 0),
 		F(struct msg_worker_start, U8, synced, 0),
 		F(struct msg_worker_start, U64, memory, 0),
+		F(struct msg_worker_start, U16, proxy_port, 0),
 		F(struct msg_worker_start, STR, contact, MSG_CONTACT_MAX) }),
 	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_dialer_start, LIST, servers, 8),

@@ -117,6 +117,7 @@ struct msg_worker_start {
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
 	uint64_t memory;		/* bytes that it may have */
+	uint16_t proxy_port;		/* of the gateway's address; 0: no explicit proxy */
 	struct str contact;		/* for the notice page; may be empty */
 };
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "conf/json.h"
+#include "policy/limits_text.h"
 #include "policy/list.h"
 #include "proxy/notice_state.h"
 
@@ -87,6 +88,26 @@ static bool is_about_any(const struct page *page, struct rule_ref ref)
 	       policy_list_count(page->list, ref, LISTED_ADDRESSES) == 0;
 }
 
+/* What is let through only so often, so much or so long: who is held to it may know. */
+static void put_limits_json(const struct rule_limits *k, struct json *j)
+{
+	char value[LIMIT_TEXT_MAX];
+	bool any = false;
+
+	for (enum limit kind = 0; kind < LIMIT_KINDS; kind++) {
+		if (!limit_value(k, kind, value))
+			continue;
+		if (!any) {
+			json_key(j, "limits");
+			json_object(j);
+		}
+		any = true;
+		json_put_str(j, limit_name(kind), str_of(value));
+	}
+	if (any)
+		json_object_end(j);
+}
+
 static void put_rule_json(struct page *page, struct rule_ref ref, bool items, struct buf *out)
 {
 	struct rule_info rule = policy_rule(page->p, ref);
@@ -114,14 +135,18 @@ static void put_rule_json(struct page *page, struct rule_ref ref, bool items, st
 			page->totals.cut = true;
 		}
 	}
+	if (rule.passthrough)
+		json_put_str(&j, "tls", STR("passthrough"));
 	if (rule.credential != NO_CREDENTIAL)
 		json_put_bool(&j, "credential", true);
+	put_limits_json(&rule.limits, &j);
 	json_object_end(&j);
 }
 
 static void put_rule_text(struct page *page, struct rule_ref ref, bool items, struct buf *out)
 {
 	struct rule_info rule = policy_rule(page->p, ref);
+	struct buf limits;
 
 	buf_printf(out, "  %.*s%s%.*s\n", STR_ARG(rule.id), rule.reason.n ? ": " : "",
 		   STR_ARG(rule.reason));
@@ -133,8 +158,15 @@ static void put_rule_text(struct page *page, struct rule_ref ref, bool items, st
 	if (!items)
 		buf_put_str(out, STR("    too long to be told here\n"));
 	page->totals.cut |= !items;
+	if (rule.passthrough)
+		buf_put_str(out, STR("    tls: passthrough\n"));
 	if (rule.credential != NO_CREDENTIAL)
 		buf_put_str(out, STR("    a credential is put on, outside of here\n"));
+	buf_init(&limits, ITEM_MAX);
+	limits_put(&rule.limits, &limits);
+	if (limits.n)
+		buf_printf(out, "    limits: %.*s\n", STR_ARG(buf_str(&limits)));
+	buf_free(&limits);
 }
 
 static void put_rule(struct page *page, struct rule_ref ref, bool items, struct buf *out)

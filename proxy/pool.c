@@ -1,13 +1,15 @@
 /* Theory of operation
  *
  * Each upstream stands in one list: with others of its place (enum upstream_place) whose site falls
- * into the same bucket, so that what is looked for is near the front: who was put back last is taken
- * first. Those that are idle stand in a second list by age, for the timer and the limit.
+ * into the same bucket, so that what is looked for is near the front: who was put back last is
+ * taken first. Those that are idle stand in a second list by age, for the timer and the limit.
  *
  * Whether a site speaks HTTP/2 is known once a connection to it was ready, and remembered as a
  * hint. While it is not known to speak HTTP/1 only, whoever needs a connection joins the one that
  * is being dialled instead of dialling another. A wrong hint (two sites share one) costs a wait or
  * a connection, never more.
+ *
+ * One that is shared and has no legs stays where it is, and is among the idle ones by age alone.
  *
  * An idle connection that has anything to say is of no use any more: an end, or bytes that no
  * request asked for (RFC 9112 9.3: it cannot be known what they would answer).
@@ -82,15 +84,23 @@ static void enter_list(struct pool *p, struct upstream *u)
 	*list = u;
 }
 
-static void leave_ages(struct pool *p, struct upstream *u)
+static void leave_ages(struct upstream *u)
 {
+	struct pool *p = u->pool;
+
+	if (!u->aging)
+		return;
+	u->aging = false;
 	*(u->older ? &u->older->newer : &p->oldest) = u->newer;
 	*(u->newer ? &u->newer->older : &p->newest) = u->older;
 	p->n_idle--;
 }
 
-static void enter_ages(struct pool *p, struct upstream *u)
+static void enter_ages(struct upstream *u)
 {
+	struct pool *p = u->pool;
+
+	u->aging = true;
 	u->older = p->newest;
 	u->newer = NULL;
 	*(p->newest ? &p->newest->newer : &p->oldest) = u;
@@ -100,15 +110,9 @@ static void enter_ages(struct pool *p, struct upstream *u)
 
 static void move(struct upstream *u, enum upstream_place place)
 {
-	struct pool *p = u->pool;
-
 	leave_list(u);
-	if (u->place == UPSTREAM_IDLE)
-		leave_ages(p, u);
 	u->place = place;
-	enter_list(p, u);
-	if (place == UPSTREAM_IDLE)
-		enter_ages(p, u);
+	enter_list(u->pool, u);
 }
 
 void pool_forget(struct upstream *u)
@@ -117,8 +121,7 @@ void pool_forget(struct upstream *u)
 	struct upstream **at = &p->touched;
 
 	leave_list(u);
-	if (u->place == UPSTREAM_IDLE)
-		leave_ages(p, u);
+	leave_ages(u);
 	while (u->touched && *at != u)
 		at = &(*at)->next_touched;
 	if (u->touched)
@@ -159,14 +162,17 @@ static size_t idle_to(const struct pool *p, const struct site *site)
 
 static void keep(struct pool *p, struct upstream *u)
 {
-	if (p->n_idle >= POOL_SITE_IDLE_MAX && idle_to(p, &u->site) >= POOL_SITE_IDLE_MAX) {
+	if (!u->ops->shared && p->n_idle >= POOL_SITE_IDLE_MAX &&
+	    idle_to(p, &u->site) >= POOL_SITE_IDLE_MAX) {
 		upstream_free(u);
 		return;
 	}
 	if (p->n_idle >= POOL_IDLE_MAX)
 		upstream_free(p->oldest);
 	u->idle_since = clock_ms();
-	move(u, UPSTREAM_IDLE);
+	enter_ages(u);
+	if (!u->ops->shared)
+		move(u, UPSTREAM_IDLE);
 	if (p->n_idle == 1 && !evtimer_pending(p->timer, NULL))
 		wake_in(p, POOL_IDLE_MS);
 	pool_touch(u);
@@ -192,6 +198,7 @@ static struct upstream *take_idle(struct pool *p, const struct site *site, bool 
 		if (!same_site(&u->site, site))
 			continue;
 		if (upstream_usable(u, look)) {
+			leave_ages(u);
 			move(u, UPSTREAM_BUSY);
 			return u;
 		}
@@ -211,9 +218,12 @@ static struct upstream *find_waiting(struct pool *p, const struct site *site)
 	bool joins = hint_of(p, site) != HINT_H1;
 
 	for (struct upstream *u = p->waiting[hash(site) % POOL_BUCKETS]; u; u = u->next)
-		if (same_site(&u->site, site) && !u->dead && !upstream_failed(u) &&
-		    (u->place == UPSTREAM_SHARED ? upstream_has_ticket(u) : joins))
+		if (same_site(&u->site, site) && !u->dead && !u->outdated && !upstream_failed(u) &&
+		    (u->place == UPSTREAM_SHARED ? upstream_has_ticket(u) && u->ops->has_room(u)
+						 : joins)) {
+			leave_ages(u);
 			return u;
+		}
 	return NULL;
 }
 
@@ -245,8 +255,8 @@ bool pool_get(struct pool *p, const struct site *site, struct pool_wish wish, st
 
 void pool_ready(struct upstream *u)
 {
-	u->pool->hints[hash(&u->site) % POOL_HINTS] = HINT_H1;
-	move(u, UPSTREAM_BUSY);
+	u->pool->hints[hash(&u->site) % POOL_HINTS] = u->ops->shared ? HINT_H2 : HINT_H1;
+	move(u, u->ops->shared ? UPSTREAM_SHARED : UPSTREAM_BUSY);
 }
 
 void pool_put(struct leg *leg, bool clean)
@@ -256,7 +266,8 @@ void pool_put(struct leg *leg, bool clean)
 	upstream_leave(leg);
 	if (u->legs)
 		return;
-	if (clean && u->place == UPSTREAM_BUSY && upstream_has_ticket(u) && !upstream_failed(u))
+	if ((clean || (u->ops && u->ops->shared)) && upstream_ready(u) && upstream_has_ticket(u) &&
+	    u->ops->has_room(u) && !u->outdated)
 		keep(u->pool, u);
 	else
 		upstream_free(u);
@@ -266,6 +277,9 @@ void pool_drain(struct pool *p)
 {
 	while (p->oldest)
 		upstream_free(p->oldest);
+	for (size_t i = 0; i < POOL_BUCKETS; i++)
+		for (struct upstream *u = p->waiting[i]; u; u = u->next)
+			u->outdated = u->place == UPSTREAM_SHARED;
 }
 
 /* ---- the end of a pass ---- */
@@ -279,6 +293,15 @@ void pool_touch(struct upstream *u)
 	u->pool->touched = u;
 }
 
+static void settle(struct upstream *u)
+{
+	bool wakes = u->ops && u->ops->flush(u);
+
+	stream_settle(u->stream);
+	if (wakes)
+		stream_nudge(u->stream);
+}
+
 void pool_settle(struct pool *p)
 {
 	struct upstream *u;
@@ -287,7 +310,7 @@ void pool_settle(struct pool *p)
 		p->touched = u->next_touched;
 		u->touched = false;
 		if (u->stream)
-			stream_settle(u->stream);
+			settle(u);
 	}
 }
 

@@ -29,7 +29,7 @@ void pool_free(struct pool *p);
 
 struct pool_wish {
 	bool fresh;	/* none that has been idle: the last one turned out to be dead */
-	bool look;	/* the request could not be sent again: is it alive, as far as can be seen? */
+	bool look;	/* the request could not be sent again: is it alive, as far as is seen? */
 };
 
 /* Puts @leg on an upstream that is idle, shared, dialled already or dialled now. @leg's wake is set

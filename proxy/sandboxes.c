@@ -243,11 +243,12 @@ static bool on_literal(void *arg, struct addr addr, uint16_t port)
 	return !l->failed;
 }
 
-/* What the box may reach before it has resolved a name: addresses that rules name, and with
- * "refusal: explain" the refusal address, so that it can be told why. */
+/* What the box may reach before it has resolved a name: the explicit proxy, addresses that rules
+ * name, and with "refusal: explain" the refusal address, so that it can be told why. */
 static bool admit_fixed(struct sandbox *s)
 {
 	static const uint16_t web[] = { 80, 443 };
+	const uint16_t *proxy = &s->a->settings->proxy_port;
 	struct literal_run *l = calloc(1, sizeof(*l));
 	bool ok;
 
@@ -256,7 +257,7 @@ static bool admit_fixed(struct sandbox *s)
 	l->s = s;
 	policy_literals(s->policy->map, on_literal, l);
 	admit_literal(l);
-	ok = !l->failed;
+	ok = !l->failed && admit(s, s->wire.gateway, proxy, *proxy ? 1 : 0);
 	free(l);
 	if (ok && policy_explains(s->policy->map))
 		ok = admit(s, lease_refusal_address(&s->a->settings->synthetic_pool), web, 2);

@@ -15,6 +15,7 @@
 
 #include "proxy/clock.h"
 #include "proxy/h1_origin.h"
+#include "proxy/h2_origin.h"
 #include "proxy/pool.h"
 
 #define FAIL_ROW(dial_, refusal_) [DIAL_##dial_] = REFUSAL_##refusal_
@@ -51,7 +52,7 @@ static void fail(struct upstream *u, enum refusal_reason trouble, struct str why
 		 (int)(why.n < UPSTREAM_WHY_MAX ? why.n : UPSTREAM_WHY_MAX), why.n ? why.p : "");
 }
 
-static enum refusal_reason dial_reason(const struct msg_dialed *a)
+enum refusal_reason upstream_dial_reason(const struct msg_dialed *a)
 {
 	if (a->status >= DIAL_STATUSES)
 		return REFUSAL_internal;
@@ -62,14 +63,12 @@ static enum refusal_reason dial_reason(const struct msg_dialed *a)
 
 /* ---- legs ---- */
 
-/* A wake may take any leg off, and end the connection: so it is held, and its legs are looked at
- * from the beginning after each. */
+/* Those that are marked. A wake may take any leg off, and end the connection: so it is held, and
+ * its legs are looked at from the beginning after each. */
 static void wake_legs(struct upstream *u)
 {
 	struct leg *l;
 
-	for (l = u->legs; l; l = l->next)
-		l->woken = true;
 	do {
 		for (l = u->legs; l && !l->woken; l = l->next)
 			;
@@ -106,6 +105,8 @@ void upstream_join(struct upstream *u, struct leg *l)
 
 void upstream_leave(struct leg *l)
 {
+	if (l->up->ops)
+		l->up->ops->leave(l);
 	*l->link = l->next;
 	if (l->next)
 		l->next->link = l->link;
@@ -114,21 +115,28 @@ void upstream_leave(struct leg *l)
 
 /* ---- dialling ---- */
 
-/* Which HTTP, and its state. */
+/* Which HTTP (RFC 9113 3.2), and its state. */
 static void begin(struct upstream *u)
 {
-	u->ops = &h1_origin;
+	SSL *ssl = stream_ssl(u->stream);
+
+	u->ops = ssl && str_eq(tls_trust_alpn(ssl), STR("h2")) ? &h2_origin : &h1_origin;
 	if (!u->ops->open(u)) {
 		u->ops = NULL;
 		fail(u, REFUSAL_internal, STR("out of memory"));
 		return;
 	}
 	pool_ready(u);
-	send_others_on(u);
+	if (!u->ops->shared)
+		send_others_on(u);
 }
 
 static void look(struct upstream *u)
 {
+	for (struct leg *l = u->legs; l && !u->ops; l = l->next)
+		l->woken = true;
+	if (u->ops)
+		u->ops->look(u);
 	if (u->ops || upstream_failed(u) || !u->stream || stream_handshaking(u->stream))
 		return;
 	if (u->deadline) {
@@ -159,12 +167,13 @@ static void on_event(void *arg)
 
 static void speak(struct upstream *u)
 {
+	const struct tls_site site = { u->site.name, u->site.literal, u->site.port,
+				       TLS_ALPN_H2_H1 };
 	SSL *ssl;
 
 	if (u->site.proto != PROTO_HTTPS)
 		return;
-	ssl = tls_trust_connect(u->trust, u->site.name, u->site.literal, stream_fd(u->stream),
-				TLS_ALPN_H1);
+	ssl = tls_trust_connect(u->trust, &site, stream_fd(u->stream));
 	if (!ssl) {
 		fail(u, REFUSAL_internal, STR("no TLS state"));
 		return;
@@ -196,7 +205,7 @@ static void on_dialed(void *arg, const struct msg_dialed *a, int fd)
 		if (fd >= 0)
 			close(fd);
 		(void)addr_unpack(a->addr, &u->addr);
-		fail(u, dial_reason(a), a->attempts);
+		fail(u, upstream_dial_reason(a), a->attempts);
 	}
 	on_event(u);
 }

@@ -35,6 +35,8 @@ struct site {
 	enum proto proto;
 };
 
+struct h2;
+struct h2_stream;
 struct pool;
 struct upstream;
 struct origin_ops;
@@ -54,10 +56,13 @@ struct leg {
 	stream_wake_fn *wake;
 	void *arg;
 	bool reused;			/* @up had carried another before this */
+	uint64_t left;			/* of the answer's body, where its length is known */
 	/* HTTP/1 */
 	bool chunked;			/* the request is sent in chunks */
-	uint64_t left;			/* of the answer's body, where its length is known */
 	uint64_t sent_from;		/* the connection's bytes before this request's first */
+	/* HTTP/2 */
+	struct h2_stream *h2;
+	bool headed;			/* the exchange has the answer's head */
 };
 
 struct upstream {
@@ -68,9 +73,11 @@ struct upstream {
 	struct site site;		/* its name is @name */
 	enum upstream_place place;
 	struct upstream *next, **link;	/* in the pool's list of its place */
-	struct upstream *older, *newer;	/* of those that are idle */
+	struct upstream *older, *newer;	/* of those that are idle: where @aging */
 	struct upstream *next_touched;
 	bool touched;			/* to be settled at the end of the pass */
+	bool aging;
+	bool outdated;			/* no further leg comes */
 	unsigned holds;			/* it is at work: freed when that is over */
 	bool dead;
 	uint64_t idle_since;
@@ -80,6 +87,7 @@ struct upstream {
 	ask_id dial;
 	struct stream *stream;
 	struct http1_parser *parser;	/* HTTP/1 */
+	struct h2 *h2;			/* HTTP/2 */
 	bool failed, used;
 	enum refusal_reason trouble;
 	char why[UPSTREAM_WHY_MAX];
@@ -95,6 +103,8 @@ struct upstream {
 	uint32_t ms_resolve, ms_connect, ms_tls;
 };
 
+/* What a dialer's answer means for who asked. */
+enum refusal_reason upstream_dial_reason(const struct msg_dialed *a);
 struct upstream *upstream_new(struct pool *pool, const struct site *site);
 /* Without legs. Where it is at work, when that is over. */
 void upstream_free(struct upstream *u);

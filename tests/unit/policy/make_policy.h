@@ -26,6 +26,8 @@ struct test_rule {
 	struct texts hosts, addresses, methods, paths, resolves_to, ports;
 	unsigned protos;
 	uint32_t credential;	/* plus one; 0: none */
+	bool passthrough;
+	struct rule_limits limits;
 };
 
 #define TEST_ITEMS 16
@@ -77,6 +79,7 @@ static inline enum err add_rule(struct policy_build *b, const struct test_rule *
 				.id = str_of(t->id), .reason = str_of(t->reason),
 				.hosts = hosts, .addresses = addresses, .ports = ports,
 				.methods = methods, .paths = paths, .resolves_to = resolves_to,
+				.passthrough = t->passthrough, .limits = t->limits,
 				.credential = t->credential ? t->credential - 1 : NO_CREDENTIAL };
 
 	r.n_hosts = texts_to_strs(t->hosts, hosts);

@@ -265,6 +265,79 @@ static void bytes_of_the_file_do_not_drive_the_terminal(void **state)
 	policy_free(p);
 }
 
+static const struct test_rule tunnels[] = {
+	{ .id = "pinned", .hosts = { LIST("pin.test") }, .ports = { LIST("443") },
+	  .protos = PROTO_HTTPS, .passthrough = true, .limits = { .concurrent = 2, .total_s = 900 } },
+	{ .id = "db", .hosts = { LIST("db.test") }, .ports = { LIST("5432") }, .protos = PROTO_TCP,
+	  .limits = { .upload = 10 << 20, .download = 1ull << 30, .idle_s = 3600 } },
+	{ .deny = true, .id = "net", .addresses = { LIST("203.0.113.0/24") } },
+	{ .id = "web", .hosts = { LIST("db.test") }, .ports = { LIST("443") }, .protos = PROTO_HTTPS,
+	  .limits = { .requests = 60, .per_s = 60 } },
+	{ .id = "get", .hosts = { LIST("db.test") }, .ports = { LIST("443") }, .protos = PROTO_HTTPS,
+	  .methods = { LIST("GET") }, .limits = { .requests = 5, .per_s = 1, .concurrent = 8 } },
+};
+
+/* "connect" is asked as the worker asks: raw TCP first, where a rule is for it. */
+static void a_raw_connection_is_told_as_one(void **state)
+{
+	struct policy *p = MAKE_POLICY(tunnels);
+	struct facts f = { .host = STR("db.test"), .port = 5432 };
+	char *text;
+
+	(void)state;
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE, false }, VERDICT_UNDECIDED);
+	assert_says(text, "connection     undecided  db.test port 5432 tcp\n"
+			  "    db (test.yaml:20): may allow it, once the address is known\n");
+	assert_says(text, "verdict        undecided: the address that the name resolves to decides\n");
+	free(text);
+	f.addr = literal("198.51.100.1", 1).addr;
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE, false }, VERDICT_ALLOW);
+	assert_says(text, "    db (test.yaml:20)\n"
+			  "    raw TCP: goes through as it comes, unread\n"
+			  "    limits of db (test.yaml:20): upload: 10MiB, download: 1GiB, idle: 1h\n");
+	free(text);
+	f.addr = literal("203.0.113.1", 1).addr;
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE, false }, VERDICT_DENY);
+	assert_says(text, "net (test.yaml:30)\n    overrules: db (test.yaml:20) would allow it\n");
+	free(text);
+	f = (struct facts){ .host = STR("db.test"), .port = 443, .proto = PROTO_TCP };
+	text = explain(p, (struct explain_request){ EXPLAIN_CONNECT, f, STR_NONE, false }, VERDICT_DENY);
+	assert_says(text, "near: db (test.yaml:20) would match if the port were 5432\n");
+	assert_says(text, "near: web (test.yaml:40) would match if the protocol were https\n");
+	free(text);
+	policy_free(p);
+}
+
+static void what_is_not_opened_is_told_and_its_limits(void **state)
+{
+	struct policy *p = MAKE_POLICY(tunnels);
+	struct facts f = request("pin.test", "GET", "/x");
+	char *text;
+
+	(void)state;
+	f.addr = literal("198.51.100.1", 1).addr;
+	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE, false }, VERDICT_ALLOW);
+	assert_says(text, "    passthrough: TLS is not opened, so that neither method nor path is seen\n"
+			  "    limits of pinned (test.yaml:10): concurrent: 2, total: 15m\n");
+	free(text);
+	policy_free(p);
+}
+
+static void all_limits_that_hold_are_told(void **state)
+{
+	struct policy *p = MAKE_POLICY(tunnels);
+	struct facts f = request("db.test", "GET", "/x");
+	char *text;
+
+	(void)state;
+	f.addr = literal("198.51.100.1", 1).addr;
+	text = explain(p, (struct explain_request){ EXPLAIN_REQUEST, f, STR_NONE, true }, VERDICT_ALLOW);
+	assert_says(text, "    limits of web: requests: 60/min\n"
+			  "    limits of get: requests: 5/s, concurrent: 8\n");
+	free(text);
+	policy_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +352,9 @@ int main(void)
 		cmocka_unit_test(a_box_is_told_no_file_no_credential_and_no_secret),
 		cmocka_unit_test(near_misses_past_the_limit_are_counted),
 		cmocka_unit_test(bytes_of_the_file_do_not_drive_the_terminal),
+		cmocka_unit_test(a_raw_connection_is_told_as_one),
+		cmocka_unit_test(what_is_not_opened_is_told_and_its_limits),
+		cmocka_unit_test(all_limits_that_hold_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,15 @@ static const struct test_rule rules[] = {
 	  .methods = { LIST("GET", "PUT") }, .paths = { LIST("/x/**") } },
 	{ .deny = true, .id = "b", .addresses = { LIST("203.0.113.0/24", "10.0.0.0/8") } },
 	{ .id = "c", .addresses = { LIST("203.0.113.9") }, .ports = { LIST("1-3") } },
-	{ .id = "d", .hosts = { LIST("a.test") }, .resolves_to = { LIST("10.0.0.0/8") } },
+	{ .id = "d", .hosts = { LIST("a.test") }, .resolves_to = { LIST("10.0.0.0/8") },
+	  .limits = { .requests = 60, .per_s = 60, .concurrent = 8 } },
+	{ .id = "e", .hosts = { LIST("b.test") }, .protos = PROTO_HTTPS, .passthrough = true,
+	  .limits = { .download = 1u << 30 } },
+	{ .id = "f", .hosts = { LIST("c.test") }, .ports = { LIST("5432") }, .protos = PROTO_TCP,
+	  .limits = { .idle_s = 60 } },
 };
+
+enum { PASSTHROUGH = 4, TCP = 5 };
 
 /* The bytes of a good image, to be spoilt. */
 static char *good_image(size_t *n)
@@ -176,6 +183,7 @@ struct spoilt {
 	struct image_span *methods, *paths;
 	struct image_credential *credentials;
 	struct image_pattern *bounds;
+	struct image_limits *limits;
 };
 
 static void *section(struct spoilt *s, enum image_section which)
@@ -197,6 +205,7 @@ static void spoil_start(struct spoilt *s)
 	s->paths = section(s, SECTION_PATHS);
 	s->credentials = section(s, SECTION_CREDENTIALS);
 	s->bounds = section(s, SECTION_BOUNDS);
+	s->limits = section(s, SECTION_LIMITS);
 }
 
 #define REFUSED(change)                                                                           \
@@ -214,7 +223,8 @@ static void header_and_sections_are_checked(void **state)
 {
 	(void)state;
 	REFUSED(s.header->magic[0] = 'e');
-	REFUSED(s.header->version = 2);
+	REFUSED(s.header->version = IMAGE_VERSION - 1);
+	REFUSED(s.header->version = IMAGE_VERSION + 1);
 	REFUSED(s.header->length++);
 	REFUSED(s.header->explain = 2);
 	REFUSED(s.header->file.first = UINT32_MAX);
@@ -235,7 +245,7 @@ static void rules_are_checked(void **state)
 	REFUSED(s.rules[0].id.first = UINT32_MAX);
 	REFUSED(s.rules[0].id.count = POLICY_TEXT_MAX + 1);
 	REFUSED(s.bytes[s.header->sections[SECTION_TEXT].offset + s.rules[0].id.first] = '\n');
-	REFUSED(s.rules[0].flags |= 1u << 5);
+	REFUSED(s.rules[0].flags |= 1u << 6);
 	REFUSED(s.rules[1].flags |= RULE_ANY_HOST);
 	REFUSED(s.rules[0].protos = 8);
 	REFUSED(s.rules[0].foreign = FOREIGN_KEEP + 1);
@@ -270,7 +280,7 @@ static void lists_of_hosts_are_checked(void **state)
 	REFUSED(s.bytes[s.header->sections[SECTION_TEXT].offset + s.hosts[0].name.first] = '*');
 	REFUSED(s.bytes[s.header->sections[SECTION_TEXT].offset + s.hosts[0].name.first] = 'A');
 	for (uint32_t i = 0; i < 6; i++)
-		REFUSED(s.refs[i] = 4);
+		REFUSED(s.refs[i] = sizeof(rules) / sizeof(rules[0]));
 	REFUSED(s.header->anywhere.count = UINT32_MAX);
 	REFUSED(s.header->literal.first--);
 	REFUSED(s.buckets[0] = 1);
@@ -331,6 +341,43 @@ static void credentials_are_checked(void **state)
 	REFUSED(s.bounds[0].name.count = 0);
 }
 
+static void limits_are_checked(void **state)
+{
+	(void)state;
+	REFUSED(s.rules[3].limits.first++);
+	REFUSED(s.rules[3].limits.first = UINT32_MAX);
+	REFUSED(s.rules[3].limits.count = 0);
+	REFUSED(s.rules[3].limits.count = UINT32_MAX);
+	REFUSED((s.rules[3].limits.count = 2, s.rules[PASSTHROUGH].limits.count = 0,
+		 s.rules[PASSTHROUGH].limits.first = 2));
+	REFUSED(s.rules[3].flags |= RULE_DENY);
+	REFUSED(s.limits[0].requests = 0);
+	REFUSED(s.limits[0].per_s = 0);
+	REFUSED(s.limits[0].per_s = 2);
+	REFUSED(s.limits[0].zero = 1);
+	REFUSED(s.limits[1].download = 0);
+}
+
+/* What nobody opens cannot be held to what would have to be read in it. */
+static void rules_that_are_not_opened_are_checked(void **state)
+{
+	(void)state;
+	REFUSED(s.rules[PASSTHROUGH].flags |= RULE_DENY);
+	REFUSED(s.rules[PASSTHROUGH].protos = 0);
+	REFUSED(s.rules[PASSTHROUGH].protos = PROTO_TCP);
+	REFUSED(s.rules[PASSTHROUGH].protos |= PROTO_HTTP);
+	for (size_t i = PASSTHROUGH; i <= TCP; i++) {
+		REFUSED(s.rules[i].flags |= RULE_HAS_FOREIGN);
+		REFUSED(s.rules[i].flags |= RULE_PLAINTEXT);
+		REFUSED(s.rules[i].credential = 0);
+		REFUSED((s.limits[i - PASSTHROUGH + 1].requests = 1,
+			 s.limits[i - PASSTHROUGH + 1].per_s = 1));
+	}
+	/* With methods or paths: as an opened rule has them. */
+	REFUSED(s.rules[0].protos = PROTO_TCP);
+	REFUSED((s.rules[0].flags |= RULE_PASSTHROUGH, s.rules[0].protos = PROTO_HTTPS));
+}
+
 /* Whatever one byte becomes: refused, or an image that can be asked. */
 static void any_byte_may_be_any_other(void **state)
 {
@@ -368,6 +415,8 @@ int main(void)
 		cmocka_unit_test(lists_of_hosts_are_checked),
 		cmocka_unit_test(a_bucket_over_the_limit_is_refused),
 		cmocka_unit_test(credentials_are_checked),
+		cmocka_unit_test(limits_are_checked),
+		cmocka_unit_test(rules_that_are_not_opened_are_checked),
 		cmocka_unit_test(any_byte_may_be_any_other),
 	};
 

@@ -220,6 +220,180 @@ static void overlaps_by_address_are_found(void **state)
 	assert_int_equal(diags.n, 0);
 }
 
+static void what_is_not_opened_reads_as_it_decides(void **state)
+{
+	struct facts raw = { .host = STR("db.test"), .port = 5432, .proto = PROTO_TCP };
+	struct facts hello = { .host = STR("pin.test"), .port = 443, .proto = PROTO_HTTPS };
+	struct rule_info r;
+
+	(void)state;
+	assert_true(load(HEAD "allow:\n"
+			 "  - {id: pin, hosts: [pin.test], tls: passthrough, limits: {concurrent: 2}}\n"
+			 "  - {id: db, hosts: [db.test], ports: [5432], protocol: tcp}\n"
+			 "  - {id: web, hosts: [db.test], limits: {requests: 60/min, concurrent: 8, "
+			 "upload: 10MiB, download: 1GiB, idle: 1h, total: 15m}}\n"));
+	r = policy_rule(policy, policy_decide(policy, &hello).rule);
+	assert_true(r.passthrough && r.limits.concurrent == 2);
+	assert_int_equal(policy_decide(policy, &raw).verdict, VERDICT_ALLOW);
+	raw.proto = PROTO_HTTPS;
+	assert_int_equal(policy_decide(policy, &raw).verdict, VERDICT_DENY);
+	r = policy_rule(policy, (struct rule_ref){ 0, 2 });
+	assert_false(r.passthrough);
+	assert_int_equal(r.limits.requests, 60);
+	assert_int_equal(r.limits.per_s, 60);
+	assert_int_equal(r.limits.upload, 10 << 20);
+	assert_int_equal(r.limits.download, 1 << 30);
+	assert_int_equal(r.limits.idle_s, 3600);
+	assert_int_equal(r.limits.total_s, 900);
+}
+
+/* A deny of any host is one of any address, too. */
+static void a_deny_of_everything_covers_rules_by_address(void **state)
+{
+	(void)state;
+	assert_true(load(HEAD "allow:\n  - {id: a, addresses: [203.0.113.7]}\n"
+			      "deny:\n  - {id: d, hosts: [\"**\"]}\n"));
+	assert_true(says(DIAG_WARNING, "this rule can never fire"));
+	assert_true(load(HEAD "allow:\n  - {id: a, addresses: [203.0.113.7]}\n"
+			      "deny:\n  - {id: d, hosts: [\"**\"], addresses: [198.51.100.1]}\n"));
+	assert_true(says(DIAG_WARNING, "this rule can never fire"));
+}
+
+static void put_limited(struct buf *text, unsigned n, const char *host)
+{
+	for (unsigned i = 0; i < n; i++)
+		buf_printf(text, "  - {id: %s%u, hosts: [%s%u.%s.test], limits: {concurrent: 1}}\n", host, i,
+			   host, i, host);
+}
+
+static void rules_with_limits_are_counted(void **state)
+{
+	struct buf text;
+
+	(void)state;
+	buf_init(&text, 1u << 20);
+	buf_put_str(&text, STR(HEAD "allow:\n"));
+	put_limited(&text, POLICY_LIMITED_MAX, "a");
+	buf_put_c(&text, '\0');
+	assert_true(load(text.p));
+	text.n--;
+	put_limited(&text, 1, "b");
+	buf_put_c(&text, '\0');
+	refuse(text.p, "a policy has at most 1024 rules with limits");
+	buf_free(&text);
+}
+
+/* ---- drawn policies: what loads never leaves it open how a connection is treated ---- */
+
+static uint64_t dice_state = 0x853c49e6748fea9bu;
+
+static unsigned dice(unsigned sides)
+{
+	dice_state ^= dice_state << 13;
+	dice_state ^= dice_state >> 7;
+	dice_state ^= dice_state << 17;
+	return (unsigned)(dice_state >> 33) % sides;
+}
+
+#define PICK(...) (((const char *const[]){ __VA_ARGS__ })[dice(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))])
+
+static void draw_rule(struct buf *text, unsigned i, bool deny)
+{
+	bool plain = dice(2), named = deny ? dice(3) : dice(4);
+
+	buf_printf(text, "  - {id: r%u", i);
+	if (named)
+		buf_printf(text, ", hosts: [%s]", PICK("a.x.test", "b.x.test", "\"*.x.test\"", "c.b.x.test",
+						       "\"**.x.test\"", "\"**.b.x.test\""));
+	else if (!deny || dice(2))
+		buf_printf(text, ", addresses: [%s]", PICK("203.0.113.7", "203.0.113.0/28", "198.51.100.7"));
+	else
+		buf_printf(text, ", hosts: [\"**\"]");
+	if (!deny && plain)
+		buf_printf(text, ", ports: [%s], %s", PICK("443", "5432", "440-450"),
+			   PICK("protocol: tcp", "tls: passthrough"));
+	else if (dice(2))
+		buf_printf(text, ", ports: [%s]", PICK("443", "5432", "5430-5440"));
+	if (deny && dice(3) == 0)
+		buf_printf(text, ", protocol: https");
+	if ((deny || !plain) && dice(2))
+		buf_printf(text, ", methods: [%s]", PICK("GET", "POST"));
+	if ((deny || !plain) && dice(3) == 0)
+		buf_printf(text, ", paths: [%s]", PICK("/a/**", "/a"));
+	if (!deny && dice(2))
+		buf_printf(text, ", limits: {%s}", PICK("concurrent: 1", "idle: 1m"));
+	buf_printf(text, "}\n");
+}
+
+static struct facts draw_connection(void)
+{
+	struct facts f = { .port = dice(2) ? 443 : 5432, .proto = dice(2) ? PROTO_TCP : PROTO_HTTPS };
+
+	f.literal = dice(3) == 0;
+	assert_true(addr_parse(str_of(PICK("203.0.113.7", "203.0.113.1", "198.51.100.7", "192.0.2.1")), &f.addr));
+	if (!f.literal)
+		f.host = str_of(PICK("a.x.test", "b.x.test", "c.b.x.test", "x.test"));
+	return f;
+}
+
+/* All allows that may still say yes to a connection agree on what it is; and where it is not to be
+ * opened, it is decided by what is known of it. (A deny by address alone is no matter of the file:
+ * which names resolve there, it does not say.) */
+static void check_connection(struct facts f)
+{
+	int treated = -1;
+	struct decision d = policy_decide(policy, &f);
+
+	for (uint32_t i = 0; i < policy_rules(policy, 0); i++) {
+		struct rule_ref ref = { 0, i };
+		struct rule_info r = policy_rule(policy, ref);
+
+		if (r.deny || policy_ask_rule(policy, ref, &f).all == ANSWER_NO)
+			continue;
+		assert_true(treated < 0 || treated == (int)r.passthrough);
+		treated = r.passthrough;
+	}
+	if (f.literal && (treated == 1 || (treated == 0 && f.proto == PROTO_TCP)))
+		assert_int_not_equal(d.verdict, VERDICT_UNDECIDED);
+	if (f.proto != PROTO_TCP || treated < 0)
+		return;
+	/* What is raw TCP is nothing else. */
+	f.proto = PROTO_HTTPS;
+	assert_int_equal(policy_decide(policy, &f).verdict, VERDICT_DENY);
+}
+
+static void what_loads_says_how_each_connection_is_treated(void **state)
+{
+	size_t loaded = 0, refused = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 6000; i++) {
+		struct buf text;
+		unsigned allows = 1 + dice(3), denies = dice(3);
+
+		buf_init(&text, 1u << 16);
+		buf_put_str(&text, STR(HEAD "allow:\n"));
+		for (unsigned r = 0; r < allows; r++)
+			draw_rule(&text, r, false);
+		if (denies)
+			buf_put_str(&text, STR("deny:\n"));
+		for (unsigned r = 0; r < denies; r++)
+			draw_rule(&text, allows + r, true);
+		buf_put_c(&text, '\0');
+		if (load(text.p)) {
+			loaded++;
+			for (size_t k = 0; k < 20; k++)
+				check_connection(draw_connection());
+		} else {
+			refused++;
+			if (!says(DIAG_ERROR, "differ in their") && !says(DIAG_ERROR, "would not be seen"))
+				fail_msg("%s: %s", diags.items[0].text, text.p);
+		}
+		buf_free(&text);
+	}
+	assert_true(loaded > 1000 && refused > 1000);
+}
+
 static void secrets_stay_inside_the_operators_bounds(void **state)
 {
 	static const struct str hosts[] = { { "api.test", 8 }, { "**.x.test", 9 } };
@@ -317,6 +491,10 @@ int main(void)
 		CASE(secrets_alone_let_nothing_through),
 		CASE(allows_that_differ_must_not_meet),
 		CASE(overlaps_by_address_are_found),
+		CASE(what_is_not_opened_reads_as_it_decides),
+		CASE(a_deny_of_everything_covers_rules_by_address),
+		CASE(rules_with_limits_are_counted),
+		CASE(what_loads_says_how_each_connection_is_treated),
 		CASE(secrets_stay_inside_the_operators_bounds),
 		CASE(limits_hold_at_their_edge),
 		CASE(many_rules_for_one_host_are_refused_not_skipped),

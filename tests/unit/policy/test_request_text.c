@@ -100,6 +100,29 @@ static void a_url_has_a_method_of_its_own(void **state)
 	assert_non_null(request_text_url(STR("GET"), STR("x.test:443"), &parts, &request));
 }
 
+static void raw_tcp_is_one_word_or_a_url(void **state)
+{
+	static const char *const bad[] = { "tcp://db.test", "tcp://", "tcp://db.test:0", "tcp://u@db.test:1",
+					   "tcp://db.test:1/", "tcp://db.test:1?q", "tcp://db.test:1#f",
+					   "tcp://:1", "tcp://db..test:1", "tcp://db.test:65536" };
+
+	(void)state;
+	assert_null(ask("tcp://DB.test:5432"));
+	assert_int_equal(request.kind, EXPLAIN_CONNECT);
+	assert_int_equal(request.facts.proto, PROTO_TCP);
+	assert_int_equal(request.facts.port, 5432);
+	assert_true(str_eq(request.facts.host, STR("db.test")));
+	assert_null(ask("tcp://203.0.113.7:27000"));
+	assert_true(request.facts.literal);
+	assert_null(request_text_url(STR("GET"), STR("tcp://db.test:5432"), &parts, &request));
+	assert_int_equal(request.kind, EXPLAIN_CONNECT);
+	assert_int_equal(request.facts.proto, PROTO_TCP);
+	assert_int_equal(request.facts.method.n, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (!ask(bad[i]) || !request_text_url(STR("GET"), str_of(bad[i]), &parts, &request))
+			fail_msg("is read: %s", bad[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -109,6 +132,7 @@ int main(void)
 		cmocka_unit_test(a_lookup_is_a_name),
 		cmocka_unit_test(what_cannot_be_read_is_refused),
 		cmocka_unit_test(a_url_has_a_method_of_its_own),
+		cmocka_unit_test(raw_tcp_is_one_word_or_a_url),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, teardown);

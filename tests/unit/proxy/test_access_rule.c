@@ -97,6 +97,21 @@ static void it_loads_and_allows_just_that(void **state)
 	}
 }
 
+static void raw_tcp_gets_a_rule_for_its_port(void **state)
+{
+	static const char *const urls[] = { "tcp://db.test:5432", "tcp://db.test:443", "tcp://203.0.113.7:27000" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+		struct policy *p = load_rule(suggest("GET", urls[i], NULL));
+
+		assert_int_equal(decide(p, "GET", urls[i]), VERDICT_ALLOW);
+		assert_int_equal(decide(p, "GET", "tcp://db.test:80"), VERDICT_DENY);
+		assert_int_equal(decide(p, "GET", "https://db.test/"), VERDICT_DENY);
+		policy_free(p);
+	}
+}
+
 static void a_star_that_was_asked_for_is_no_wildcard(void **state)
 {
 	struct policy *p = load_rule(suggest("GET", "https://api.test/a/**", NULL));
@@ -144,6 +159,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_suggested_is_short_and_readable),
 		cmocka_unit_test(it_loads_and_allows_just_that),
+		cmocka_unit_test(raw_tcp_gets_a_rule_for_its_port),
 		cmocka_unit_test(a_star_that_was_asked_for_is_no_wildcard),
 		cmocka_unit_test(a_path_with_two_readings_gets_no_rule),
 		cmocka_unit_test(a_rule_that_would_change_nothing_is_told_as_such),

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -75,6 +76,7 @@ struct pair {
 
 static void pair_open(struct pair *p, enum tls_alpn offer, bool serve_h2)
 {
+	const struct tls_site site = { STR("api.test"), false, 443, offer };
 	unsigned char *der = NULL;
 	struct str leaf;
 
@@ -84,8 +86,8 @@ static void pair_open(struct pair *p, enum tls_alpn offer, bool serve_h2)
 	tls_trust_serve_h2(p->box, serve_h2);
 	leaf = leaf_for(tls_trust_public_key(p->box), &der);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->fds), 0);
-	p->client = tls_trust_connect(p->origin, STR("api.test"), false, p->fds[0], offer);
-	p->server = tls_trust_accept(p->box, leaf, p->fds[1], STR_NONE);
+	p->client = tls_trust_connect(p->origin, &site, p->fds[0]);
+	p->server = tls_trust_accept(p->box, STR("api.test"), leaf, p->fds[1], STR_NONE);
 	assert_true(p->client && p->server);
 	SSL_set_verify(p->client, SSL_VERIFY_NONE, NULL);
 	OPENSSL_free(der);
@@ -217,6 +219,13 @@ static void trust_file_that_is_not_there_is_told(void **state)
 				 "file of certificates");
 }
 
+static SSL *connect_to(const struct tls_trust *t, struct str name, bool literal)
+{
+	const struct tls_site site = { name, literal, 443, TLS_ALPN_H1 };
+
+	return tls_trust_connect(t, &site, 0);
+}
+
 static void name_that_is_empty_or_too_long_gets_no_connection(void **state)
 {
 	static const char longest[300] = { 'a' };
@@ -226,14 +235,14 @@ static void name_that_is_empty_or_too_long_gets_no_connection(void **state)
 
 	(void)state;
 	assert_non_null(t);
-	assert_null(tls_trust_connect(t, STR(""), false, 0, TLS_ALPN_H1));
-	assert_null(tls_trust_connect(t, str_n(longest, sizeof(longest)), false, 0, TLS_ALPN_H1));
-	assert_null(tls_trust_connect(t, STR("not-an-address"), true, 0, TLS_ALPN_H1));
-	ssl = tls_trust_connect(t, STR("203.0.113.10"), true, 0, TLS_ALPN_H1);
+	assert_null(connect_to(t, STR(""), false));
+	assert_null(connect_to(t, str_n(longest, sizeof(longest)), false));
+	assert_null(connect_to(t, STR("not-an-address"), true));
+	ssl = connect_to(t, STR("203.0.113.10"), true);
 	assert_non_null(ssl);
 	assert_null(SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
 	SSL_free(ssl);
-	ssl = tls_trust_connect(t, STR("api.test"), false, 0, TLS_ALPN_H1);
+	ssl = connect_to(t, STR("api.test"), false);
 	assert_non_null(ssl);
 	SSL_free(ssl);
 	tls_trust_free(t);
@@ -250,17 +259,69 @@ static void leaf_that_is_no_certificate_or_not_for_our_key_is_refused(void **sta
 
 	(void)state;
 	assert_non_null(t);
-	assert_null(tls_trust_accept(t, STR("garbage"), 0, STR_NONE));
+	assert_null(tls_trust_accept(t, STR("a.test"), STR("garbage"), 0, STR_NONE));
 	X509_set_pubkey(cert, other);
 	X509_gmtime_adj(X509_getm_notBefore(cert), 0);
 	X509_gmtime_adj(X509_getm_notAfter(cert), 60);
 	assert_true(X509_sign(cert, other, EVP_sha256()) > 0);
 	n = i2d_X509(cert, &der);
 	assert_true(n > 0);
-	assert_null(tls_trust_accept(t, str_n((char *)der, (size_t)n), 0, STR_NONE));
+	assert_null(tls_trust_accept(t, STR("a.test"), str_n((char *)der, (size_t)n), 0, STR_NONE));
 	OPENSSL_free(der);
 	X509_free(cert);
 	EVP_PKEY_free(other);
+	tls_trust_free(t);
+}
+
+static bool accepts(const struct tls_trust *t, struct str name, struct str leaf)
+{
+	SSL *ssl = tls_trust_accept(t, name, leaf, 0, STR_NONE);
+
+	SSL_free(ssl);
+	return ssl;
+}
+
+static void leaf_is_known_by_its_name_until_all_is_forgotten(void **state)
+{
+	struct tls_trust *t = trust_of_nobody();
+	unsigned char *der = NULL;
+	struct str leaf;
+
+	(void)state;
+	assert_true(tls_trust_make_key(t));
+	leaf = leaf_for(tls_trust_public_key(t), &der);
+	assert_false(accepts(t, STR("a.test"), STR_NONE));
+	assert_true(accepts(t, STR("a.test"), leaf));
+	assert_true(accepts(t, STR("a.test"), STR_NONE));
+	assert_false(accepts(t, STR("b.test"), STR_NONE));
+	tls_trust_forget(t);
+	assert_false(accepts(t, STR("a.test"), STR_NONE));
+	OPENSSL_free(der);
+	tls_trust_free(t);
+}
+
+static void leaves_past_the_limit_are_asked_for_again(void **state)
+{
+	struct tls_trust *t = trust_of_nobody();
+	unsigned char *der = NULL;
+	char name[32];
+	struct str leaf;
+	size_t known = 0;
+
+	(void)state;
+	assert_true(tls_trust_make_key(t));
+	leaf = leaf_for(tls_trust_public_key(t), &der);
+	for (int i = 0; i < LEAVES_KNOWN * 2; i++) {
+		snprintf(name, sizeof(name), "n%d.test", i);
+		assert_true(accepts(t, str_of(name), leaf));
+		assert_true(accepts(t, str_of(name), STR_NONE));
+	}
+	for (int i = 0; i < LEAVES_KNOWN * 2; i++) {
+		snprintf(name, sizeof(name), "n%d.test", i);
+		known += accepts(t, str_of(name), STR_NONE);
+	}
+	assert_in_range(known, LEAVES_KNOWN / 2, LEAVES_KNOWN);
+	OPENSSL_free(der);
 	tls_trust_free(t);
 }
 
@@ -275,6 +336,8 @@ int main(void)
 		cmocka_unit_test(trust_with_the_systems_store_has_a_key_of_its_own),
 		cmocka_unit_test(trust_file_that_is_not_there_is_told),
 		cmocka_unit_test(name_that_is_empty_or_too_long_gets_no_connection),
+		cmocka_unit_test(leaf_is_known_by_its_name_until_all_is_forgotten),
+		cmocka_unit_test(leaves_past_the_limit_are_asked_for_again),
 		cmocka_unit_test(leaf_that_is_no_certificate_or_not_for_our_key_is_refused),
 	};
 
