@@ -1,8 +1,8 @@
 /* proxy/reader_client.h - has a policy file compiled by the reader, a process that can do nothing
  * else
  *
- * A policy file is read once, into memory that cannot be changed any more: what is compiled of it is
- * what is kept of it, and nobody after that waits for the file's disk.
+ * A policy file is read once, into memory that cannot be changed any more: what is compiled of it
+ * is what is kept of it, and nobody after that waits for the file's disk.
  *
  * reader_compile() is for who can wait for it; the rest is what it is made of, for who has an event
  * loop of its own.
@@ -29,7 +29,7 @@
 struct reader_job {
 	const char *file;		/* its name, which is told, and compiled in */
 	int source;
-	/* NULL: which secrets exist is not known, so bindings are not checked and a note says so. */
+	/* NULL: which secrets exist is not known: bindings are not checked, and a note says so. */
 	const struct settings *settings;
 	const char *programs;		/* the roles' folder; NULL: that of the running program */
 };

@@ -26,7 +26,8 @@ ELSEWHERE = {
 }
 # Let a test see that a limit holds or that nothing is left behind.
 FOR_TESTS = {
-    "broker_sandboxes", "channel_queued", "connections_count", "control_clients", "dialer_sandboxes", "h2_count",
+    "askers_free", "broker_sandboxes", "channel_queued", "connections_count", "control_clients",
+    "dialer_sandboxes", "h2_count",
     "log_last_seq", "pool_count", "pool_idle",
     "resolver_cache_count", "tickets_count", "tls_sessions_count", "wire_gateway_netns",
 }
