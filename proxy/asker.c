@@ -67,7 +67,7 @@ static void say(int to, const struct asked *out)
 		_exit(1);	/* end of file says that there is no answer */
 }
 
-/* Whatever hangs with it must be nobody else's: no channel, no terminal, no pipe of an operator's. */
+/* Whatever hangs with it must be nobody else's: no channel, no terminal, no operator's pipe. */
 static bool shed(int *answer, int *fd)
 {
 	enum { HIGH = 8, ANSWER = 3, GIVEN = 4 };

@@ -50,7 +50,7 @@ struct asker_job {
 	/* In the parent. */
 	void (*done)(void *arg, struct asked *asked);
 	void *arg;
-	int fd;				/* that it needs, or -1: it has no other but what it opens */
+	int fd;		/* that it needs, or -1: it has no other but what it opens */
 	unsigned patience_ms;
 	const char *const *paths;	/* where it goes; NULL-ended */
 };

@@ -65,8 +65,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	return !r->arena.failed;
 }
 
-/* From its beginning, wherever another who has it has read to. False: errno, or 0 for a file over the
- * limit. */
+/* From its beginning, wherever another who has it has read to. False: errno, or 0 for a file over
+ * the limit. */
 static bool read_file(int fd, struct buf *text)
 {
 	for (;;) {

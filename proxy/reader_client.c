@@ -265,7 +265,8 @@ static bool start_reader(struct work *w)
 	enum err e = w->programs ? OK : spawn_find_programs(found, sizeof(found));
 
 	if (e == OK)
-		e = spawn_role(w->programs ? w->programs : found, ROLE_READER, SPAWN_CHILD, &w->channel_fd, &w->pid);
+		e = spawn_role(w->programs ? w->programs : found, ROLE_READER, SPAWN_CHILD,
+			       &w->channel_fd, &w->pid);
 	if (e == OK)
 		return true;
 	if (e == ERR_NOTFOUND)

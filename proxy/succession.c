@@ -9,9 +9,9 @@
  * A sandbox is joined when all three know each other. A new worker joins from the beginning
  * (SANDBOX_GONE and SANDBOX to both), under a number of its own: what is still said of the worker
  * before it (SANDBOX_LOST) does not hit this one. A new dialer or broker is told every sandbox, and
- * the two that live get their ends of new pairs (PEER). What it held that must not be lost comes back: the
- * broker's certificate authorities as it has sealed them, its secrets from their sources, the
- * dialer's live tickets from itself to a new broker. A new recorder is given all rings.
+ * the two that live get their ends of new pairs (PEER). What it held that must not be lost comes
+ * back: the broker's certificate authorities as it has sealed them, its secrets from their sources,
+ * the dialer's live tickets from itself to a new broker. A new recorder is given all rings.
  */
 #include "proxy/appliance.h"
 
