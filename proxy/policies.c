@@ -3,7 +3,8 @@
  * A policy file is read by a launcher's child, since the disk that it lies on may hang, and
  * compiled by a reader that the launcher starts; what it leaves is a sealed image, mapped and
  * validated here and by each role that is given it. What was read is sealed, too: what the launcher
- * keeps beside the log is what was compiled. A reload compiles every file that is in use, once each; only when all of them load is anything changed. Reloads go one after the
+ * keeps beside the log is what was compiled. A reload compiles every file that is in use, once
+ * each; only when all of them load is anything changed. Reloads go one after the
  * other: what was read later is in force later.
  *
  * A sandbox's policy is put in force in steps, so that what both policies allow is allowed at every
