@@ -11,8 +11,8 @@
  *
  * One that is shared and has no legs stays where it is, and is among the idle ones by age alone.
  *
- * An idle connection that has anything to say is of no use any more: an end, or bytes that no
- * request asked for (RFC 9112 9.3: it cannot be known what they would answer).
+ * An idle connection that has anything to say is of no use any more: an end, a goodbye, or bytes
+ * that no request asked for (RFC 9112 9.3: it cannot be known what they would answer).
  */
 #include "proxy/pool.h"
 
@@ -183,8 +183,10 @@ void pool_look(struct upstream *u)
 	bool clean;
 
 	if (u->place == UPSTREAM_NEW || upstream_failed(u) || stream_ended(u->stream, &clean) ||
-	    stream_in(u->stream).n)
+	    stream_in(u->stream).n || !u->ops->has_room(u))
 		upstream_free(u);
+	else
+		pool_touch(u);	/* HTTP/2 has things to say between requests, too */
 }
 
 /* ---- choosing ---- */

@@ -135,6 +135,11 @@ def an_origin_that_says_goodbye_gets_a_new_connection(bed):
     b.check(run.out.startswith("goinggoing{"), "each was answered", run.out)
 
 
+def an_origin_that_pings_between_requests_is_answered(bed):
+    run = _curl(bed, "https://free.test/ping-later; while ! curl -sS --http1.1 https://h2.test/counts | grep -q '\"pinged\":1'; do :; done; echo yes")
+    b.check(run.out == "lateryes\n", "at once, not with the next request", run.out)
+
+
 def many_requests_of_a_box_are_on_one_connection(bed):
     _setup(bed)
     before = json.loads(_curl(bed, "https://free.test/counts").out)["sessions"]

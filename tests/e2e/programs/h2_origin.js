@@ -2,7 +2,7 @@
 const http2 = require('http2'), fs = require('fs');
 const [cert, key, address, h1] = process.argv.slice(2);
 const server = http2.createSecureServer({cert: fs.readFileSync(cert), key: fs.readFileSync(key), allowHTTP1: h1 === 'h1'});
-let sessions = 0, cancelled = 0, finished = 0, paused = null;
+let sessions = 0, cancelled = 0, finished = 0, pinged = 0;
 server.on('session', () => { sessions++; });
 const routes = {
   '/echo'(stream, headers) {
@@ -63,9 +63,15 @@ const routes = {
     stream.respond({':status': 200});
     stream.end('second');
   },
+  '/ping-later'(stream) {
+    const session = stream.session;
+    stream.respond({':status': 200});
+    stream.end('later');
+    stream.on('close', () => setImmediate(() => session.ping(() => { pinged++; })));
+  },
   '/counts'(stream) {
     stream.respond({':status': 200});
-    stream.end(JSON.stringify({sessions, cancelled, finished}));
+    stream.end(JSON.stringify({sessions, cancelled, finished, pinged}));
   },
 };
 server.on('stream', (stream, headers) => {
