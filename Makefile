@@ -51,7 +51,7 @@ SRC.exeat := $(CONF) $(YAML) $(SETTINGS) $(POLICY) $(CHANNEL) $(RECORD) $(PATTER
                       proxy/cmd_log_read.c proxy/log_query.c proxy/log_summary.c proxy/cmd_run.c proxy/reader_client.c \
                       proxy/supervisor.c proxy/supervisor_records.c proxy/parts.c proxy/rings.c \
                       proxy/succession.c proxy/sandboxes.c proxy/sandbox_worker.c proxy/policies.c \
-                      proxy/launcher.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
+                      proxy/launcher.c proxy/asker.c proxy/run.c proxy/role_start.c proxy/main.c proxy/usage.c \
                       sandbox/seccomp_profile.c sandbox/tree.c sandbox/box_files.c sandbox/box_root.c \
                       sandbox/java_store.c proxy/run_folders.c sandbox/cgroup.c sandbox/held_secret.c \
                       $(EXPLAIN) proxy/access_table.c proxy/access_rule.c proxy/access_show.c \
@@ -67,19 +67,22 @@ SRC.exeat-worker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c 
                       sandbox/lease.c sandbox/nflog.c proxy/asks.c proxy/dns_msg.c proxy/dns_listen.c \
                       proxy/dns_judge.c proxy/dns_record.c proxy/dns_service.c proxy/tally.c \
                       proxy/refused.c proxy/hello.c proxy/fields.c proxy/http1.c proxy/http1_write.c \
-                      proxy/refusal.c proxy/tls_io.c proxy/tls_trust.c proxy/upstream.c proxy/kept_grant.c proxy/exchange.c \
+                      proxy/refusal.c proxy/tls_io.c proxy/tls_provider.c proxy/tls_sessions.c proxy/tls_trust.c proxy/upstream.c proxy/pool.c proxy/kept_grant.c proxy/exchange.c \
                       proxy/foreign.c proxy/answer.c proxy/connection.c proxy/connections.c proxy/audit.c \
                       proxy/worker.c proxy/stream.c proxy/exchange_check.c proxy/exchange_answer.c \
                       proxy/exchange_record.c proxy/h1_box.c proxy/h1_origin.c proxy/connection_fsm.c \
-                      proxy/connection_hello.c proxy/connection_record.c proxy/repeats.c proxy/nursery.c \
-                      proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c $(EXPLAIN) \
+                      proxy/connection_hello.c proxy/connection_record.c proxy/explicit.c proxy/socks5.c proxy/repeats.c proxy/nursery.c \
+                      proxy/peers.c proxy/exchange_policy.c proxy/connection_policy.c \
+                      proxy/connection_tunnel.c proxy/tunnel.c $(EXPLAIN) \
                       policy/list.c proxy/refusal_list.c proxy/params.c proxy/notice.c \
-                      proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c
+                      proxy/notice_connection.c proxy/notice_pages.c proxy/notice_policy.c \
+                      proxy/h2.c proxy/h2_receive.c proxy/h2_send.c proxy/h2_flood.c proxy/h2_box.c \
+                      proxy/connection_h2.c proxy/h2_origin.c proxy/limits.c proxy/exchange_limits.c
 SRC.exeat-dialer := $(ROLE) $(POLICY) $(RECORD) proxy/audit.c proxy/resolver_cache.c proxy/resolver_query.c \
                       proxy/resolver.c proxy/dial.c proxy/dialer_ranges.c proxy/dialer_tickets.c \
                       proxy/dialer_job.c proxy/dialer_dial.c proxy/dialer_service.c proxy/dialer.c
 SRC.exeat-broker := $(ROLE) $(POLICY) $(RECORD) broker/locked.c broker/secret.c broker/credential.c \
-                      broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
+                      broker/der.c broker/ca.c broker/ca_seal.c proxy/tickets.c proxy/secret_table.c proxy/leaf_cache.c \
                       proxy/grant.c proxy/audit.c proxy/broker_asks.c proxy/broker_service.c proxy/broker.c
 SRC.exeat-recorder := $(ROLE) $(RECORD) policy/digest.c proxy/log_line.c proxy/log_write.c proxy/log_sign.c \
                       proxy/recorder.c proxy/allowance.c proxy/journal.c proxy/journal_lines.c \
@@ -88,7 +91,7 @@ SRC.exeat-reader := $(ROLE) $(YAML) $(POLICY) $(COMPILER) proxy/reader.c
 SRC.exeat-init := sandbox/init.c
 
 PKG.exeat := libevent_core yaml-0.1 jansson libnftnl libmnl libcap-ng libseccomp libcrypto
-PKG.exeat-worker := libevent_core libssl libcrypto libcap-ng libseccomp libmnl
+PKG.exeat-worker := libevent_core libssl libcrypto libnghttp2 libcap-ng libseccomp libmnl
 PKG.exeat-dialer := libevent_core libcares libcap-ng libseccomp libcrypto
 PKG.exeat-broker := libevent_core libcrypto libcap-ng libseccomp
 PKG.exeat-recorder := libevent_core libcap-ng libseccomp libcrypto

@@ -1,3 +1,10 @@
+/* Theory of operation
+ *
+ * A sandbox's first connection to each name waits for a leaf, so leaves are made with nothing of
+ * OpenSSL's but the signature: its certificate objects encode and decode the public key each time,
+ * which costs ten signatures. What leaves for one key have in common is DER already (struct mold,
+ * made by OpenSSL once a key); the rest is written around it (broker/der.h).
+ */
 #include "broker/ca.h"
 
 #include <openssl/bio.h>
@@ -11,6 +18,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "broker/der.h"
 #include "conf/hex.h"
 #include "policy/name.h"
 
@@ -18,14 +26,14 @@
 #define SERIAL_BYTES 16
 #define BACKDATE_SECONDS 3600
 #define CERTIFICATE_MAX 8192
+#define LEAF_ROOM 4096		/* of it, less than 2,000 for the longest name */
+#define SIGNATURE_MAX 80	/* two numbers of 33 bytes and three heads */
 
-/* What all leaves for one key have in common, made once: the key itself, read, and extensions,
- * which cost more to make than a signature. */
-#define MOLD_EXTENSIONS 4
+/* What all leaves for one key have in common, as DER. */
 struct mold {
 	struct buf spki;
-	EVP_PKEY *key;
-	X509_EXTENSION *extensions[MOLD_EXTENSIONS];
+	struct buf issuer, extensions;
+	time_t ends;		/* the CA's own end */
 };
 
 struct ca {
@@ -44,19 +52,20 @@ struct subject {
 /* ---- parts of a certificate ---- */
 
 /* Positive, never of fewer bytes, 126 random bits (RFC 5280 4.1.2.2: at most 20 octets). */
+static bool make_serial(unsigned char out[SERIAL_BYTES])
+{
+	if (RAND_bytes(out, SERIAL_BYTES) != 1)
+		return false;
+	out[0] = (unsigned char)((out[0] & 0x7f) | 0x40);
+	return true;
+}
+
 static bool set_serial(X509 *x)
 {
 	unsigned char bytes[SERIAL_BYTES];
-	BIGNUM *number;
-	bool ok;
 
-	if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-		return false;
-	bytes[0] = (unsigned char)((bytes[0] & 0x7f) | 0x40);
-	number = BN_bin2bn(bytes, sizeof(bytes), NULL);
-	ok = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x));
-	BN_free(number);
-	return ok;
+	return make_serial(bytes) &&
+	       ASN1_STRING_set(X509_get_serialNumber(x), bytes, sizeof(bytes)) == 1;
 }
 
 static bool set_times(X509 *x, int days)
@@ -109,13 +118,9 @@ static enum err put_der(const X509 *x, struct buf *out)
 
 static void mold_empty(struct mold *m)
 {
-	EVP_PKEY_free(m->key);
-	m->key = NULL;
-	for (size_t i = 0; i < MOLD_EXTENSIONS; i++) {
-		X509_EXTENSION_free(m->extensions[i]);
-		m->extensions[i] = NULL;
-	}
 	buf_free(&m->spki);
+	buf_free(&m->issuer);
+	buf_free(&m->extensions);
 }
 
 /* ---- the CA ---- */
@@ -274,40 +279,6 @@ static bool read_subject(struct str text, struct subject *out)
 	       str_eq(name_str(&name), text);
 }
 
-static GENERAL_NAME *general_name(const struct subject *s)
-{
-	ASN1_STRING *value = s->literal ? ASN1_OCTET_STRING_new() : ASN1_IA5STRING_new();
-	GENERAL_NAME *g = GENERAL_NAME_new();
-	const void *bytes = s->literal ? (const void *)s->addr.b : s->name.p;
-	size_t n = !s->literal ? s->name.n : addr_len(&s->addr);
-
-	if (!value || !g || ASN1_STRING_set(value, bytes, (int)n) != 1) {
-		ASN1_STRING_free(value);
-		GENERAL_NAME_free(g);
-		return NULL;
-	}
-	GENERAL_NAME_set0_value(g, s->literal ? GEN_IPADD : GEN_DNS, value);
-	return g;
-}
-
-/* Built, never parsed from text. Critical where it is all that names the subject (RFC
- * 5280 4.2.1.6). */
-static bool add_san(X509 *x, const struct subject *s, bool critical)
-{
-	GENERAL_NAMES *names = GENERAL_NAMES_new();
-	GENERAL_NAME *g = general_name(s);
-	bool ok;
-
-	if (!names || !g || sk_GENERAL_NAME_push(names, g) <= 0) {
-		GENERAL_NAME_free(g);
-		GENERAL_NAMES_free(names);
-		return false;
-	}
-	ok = X509_add1_ext_i2d(x, NID_subject_alt_name, names, critical, X509V3_ADD_APPEND) == 1;
-	GENERAL_NAMES_free(names);
-	return ok;
-}
-
 /* A P-256 SubjectPublicKeyInfo with a named curve and an uncompressed point has one form only (RFC
  * 5480 2): these bytes, then the point's 64. */
 static EVP_PKEY *read_key(struct str spki)
@@ -331,79 +302,193 @@ enum err ca_check_key(struct str spki)
 	return key ? OK : ERR_SYNTAX;
 }
 
-static bool mold_extensions(struct mold *m, X509 *issuer)
+/* Appends DER that an encoder of OpenSSL has made, and frees it. */
+static bool put_encoded(int n, unsigned char *der, struct buf *out)
+{
+	if (n > 0)
+		buf_put(out, der, (size_t)n);
+	OPENSSL_free(der);
+	return n > 0 && !out->failed;
+}
+
+static bool mold_extension(struct mold *m, X509 *x, X509 *issuer, int nid, const char *value)
+{
+	X509_EXTENSION *e = make_extension(x, issuer, nid, value);
+	unsigned char *der = NULL;
+	int n = e ? i2d_X509_EXTENSION(e, &der) : 0;
+
+	X509_EXTENSION_free(e);
+	return put_encoded(n, der, &m->extensions);
+}
+
+static bool mold_extensions(struct mold *m, EVP_PKEY *key, X509 *issuer)
 {
 	static const struct {
 		int nid;
 		const char *value;
-	} rows[MOLD_EXTENSIONS] = {
+	} rows[] = {
 		{ NID_key_usage, "critical,digitalSignature" },
 		{ NID_ext_key_usage, "serverAuth" },
 		{ NID_subject_key_identifier, "hash" },
 		{ NID_authority_key_identifier, "keyid:always" },
 	};
 	X509 *x = X509_new();
-	bool ok = x && X509_set_pubkey(x, m->key);
+	bool ok = x && X509_set_pubkey(x, key);
 
-	for (size_t i = 0; ok && i < MOLD_EXTENSIONS; i++) {
-		m->extensions[i] = make_extension(x, issuer, rows[i].nid, rows[i].value);
-		ok = m->extensions[i] != NULL;
-	}
+	for (size_t i = 0; ok && i < sizeof(rows) / sizeof(rows[0]); i++)
+		ok = mold_extension(m, x, issuer, rows[i].nid, rows[i].value);
 	X509_free(x);
 	return ok;
+}
+
+static bool mold_make(struct mold *m, struct str spki, EVP_PKEY *key, X509 *issuer)
+{
+	unsigned char *name = NULL;
+	int n = i2d_X509_NAME(X509_get_subject_name(issuer), &name);
+	struct tm ends;
+
+	buf_init(&m->spki, CERTIFICATE_MAX);
+	buf_init(&m->issuer, CERTIFICATE_MAX);
+	buf_init(&m->extensions, CERTIFICATE_MAX);
+	buf_put_str(&m->spki, spki);
+	if (!put_encoded(n, name, &m->issuer) ||
+	    !ASN1_TIME_to_tm(X509_get0_notAfter(issuer), &ends))
+		return false;
+	m->ends = timegm(&ends);
+	return mold_extensions(m, key, issuer) && !m->spki.failed;
 }
 
 /* The mold for @spki; a key is checked when it is new. */
 static enum err mold_for(struct ca *c, struct str spki)
 {
 	struct mold *m = &c->mold;
+	EVP_PKEY *key;
+	bool ok;
 
-	if (m->key && str_eq(buf_str(&m->spki), spki))
+	if (m->spki.n && str_eq(buf_str(&m->spki), spki))
 		return OK;
 	mold_empty(m);
-	m->key = read_key(spki);
-	if (!m->key)
+	key = read_key(spki);
+	if (!key)
 		return ERR_SYNTAX;
-	buf_init(&m->spki, CERTIFICATE_MAX);
-	buf_put_str(&m->spki, spki);
-	if (!m->spki.failed && mold_extensions(m, c->cert))
-		return OK;
-	mold_empty(m);
-	return ERR_CRYPTO;
+	ok = mold_make(m, spki, key, c->cert);
+	EVP_PKEY_free(key);
+	if (!ok)
+		mold_empty(m);
+	return ok ? OK : ERR_CRYPTO;
 }
 
-static bool add_mold(X509 *x, const struct mold *m)
+static const char ecdsa_with_sha256[] = "\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02";
+#define ECDSA_WITH_SHA256 str_n(ecdsa_with_sha256, sizeof(ecdsa_with_sha256) - 1)
+
+enum { EXTENSIONS_TAG = 0xa3, DNS_NAME_TAG = 0x82, IP_ADDRESS_TAG = 0x87 };
+
+/* Critical where it is all that names the subject (RFC 5280 4.2.1.6). */
+static void put_san(struct der *d, const struct subject *s, bool critical)
 {
-	bool ok = X509_set_pubkey(x, m->key);
+	size_t end = der_left(d);
 
-	for (size_t i = 0; ok && i < MOLD_EXTENSIONS; i++)
-		ok = X509_add_ext(x, m->extensions[i], -1) == 1;
-	return ok;
+	if (s->literal)
+		der_value(d, IP_ADDRESS_TAG, str_n((const char *)s->addr.b, addr_len(&s->addr)));
+	else
+		der_value(d, DNS_NAME_TAG, s->name);
+	der_wrap(d, DER_SEQUENCE, end);
+	der_wrap(d, DER_OCTET_STRING, end);
+	if (critical)
+		der_put(d, STR("\x01\x01\xff"));
+	der_put(d, STR("\x06\x03\x55\x1d\x11"));	/* 2.5.29.17 */
+	der_wrap(d, DER_SEQUENCE, end);
 }
 
-static bool make_leaf(const struct ca *c, X509 *x, const struct subject *s)
+/* A common name, or an empty subject. */
+static void put_subject(struct der *d, const struct subject *s, bool has_cn)
+{
+	size_t end = der_left(d);
+
+	if (has_cn) {
+		der_value(d, DER_UTF8_STRING, s->name);
+		der_put(d, STR("\x06\x03\x55\x04\x03"));	/* 2.5.4.3 */
+		der_wrap(d, DER_SEQUENCE, end);
+		der_wrap(d, DER_SET, end);
+	}
+	der_wrap(d, DER_SEQUENCE, end);
+}
+
+static void put_validity(struct der *d, const struct mold *m)
+{
+	time_t from = time(NULL) - BACKDATE_SECONDS, until = from + LEAF_DAYS * 86400;
+	size_t end = der_left(d);
+
+	der_time(d, until < m->ends ? until : m->ends);
+	der_time(d, from);
+	der_wrap(d, DER_SEQUENCE, end);
+}
+
+/* TBSCertificate (RFC 5280 4.1) */
+static void put_tbs(struct der *d, const struct mold *m, const struct subject *s,
+		    const unsigned char serial[SERIAL_BYTES])
 {
 	bool has_cn = s->name.n <= CN_MAX;
+	size_t end = der_left(d);
 
-	return X509_set_version(x, X509_VERSION_3) && set_serial(x) && set_times(x, LEAF_DAYS) &&
-	       (ASN1_TIME_compare(X509_get0_notAfter(x), X509_get0_notAfter(c->cert)) <= 0 ||
-		X509_set1_notAfter(x, X509_get0_notAfter(c->cert))) &&
-	       X509_set_issuer_name(x, X509_get_subject_name(c->cert)) &&
-	       (!has_cn || add_name(X509_get_subject_name(x), NID_commonName, s->name)) &&
-	       add_mold(x, &c->mold) && add_san(x, s, !has_cn) &&
-	       X509_sign(x, c->key, EVP_sha256()) > 0;
+	put_san(d, s, !has_cn);
+	der_put(d, buf_str(&m->extensions));
+	der_wrap(d, DER_SEQUENCE, end);
+	der_wrap(d, EXTENSIONS_TAG, end);
+	der_put(d, buf_str(&m->spki));
+	put_subject(d, s, has_cn);
+	put_validity(d, m);
+	der_put(d, buf_str(&m->issuer));
+	der_put(d, ECDSA_WITH_SHA256);
+	der_value(d, DER_INTEGER, str_n((const char *)serial, SERIAL_BYTES));
+	der_put(d, STR("\xa0\x03\x02\x01\x02"));	/* version 3 */
+	der_wrap(d, DER_SEQUENCE, end);
+}
+
+/* 0: failed. */
+static size_t sign(const struct ca *c, struct str tbs, unsigned char out[SIGNATURE_MAX])
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	size_t n = SIGNATURE_MAX;
+	bool ok = md && EVP_DigestSignInit(md, NULL, EVP_sha256(), NULL, c->key) == 1 &&
+		  EVP_DigestSign(md, out, &n, (const unsigned char *)tbs.p, tbs.n) == 1;
+
+	EVP_MD_CTX_free(md);
+	return ok ? n : 0;
+}
+
+static enum err make_leaf(const struct ca *c, const struct subject *s, struct buf *out)
+{
+	char tbs_room[LEAF_ROOM], room[LEAF_ROOM];
+	unsigned char serial[SERIAL_BYTES], signature[SIGNATURE_MAX];
+	struct der tbs, d;
+	size_t n, end;
+
+	if (!make_serial(serial))
+		return ERR_CRYPTO;
+	der_init(&tbs, tbs_room, sizeof(tbs_room));
+	put_tbs(&tbs, &c->mold, s, serial);
+	n = tbs.failed ? 0 : sign(c, der_str(&tbs), signature);
+	if (n == 0)
+		return ERR_CRYPTO;
+	der_init(&d, room, sizeof(room));
+	end = der_left(&d);
+	der_put(&d, str_n((const char *)signature, n));
+	der_put(&d, STR("\0"));		/* no unused bits */
+	der_wrap(&d, DER_BIT_STRING, end);
+	der_put(&d, ECDSA_WITH_SHA256);
+	der_put(&d, der_str(&tbs));
+	der_wrap(&d, DER_SEQUENCE, end);
+	if (d.failed)
+		return ERR_CRYPTO;
+	buf_put_str(out, der_str(&d));
+	return out->failed ? ERR_NOMEM : OK;
 }
 
 enum err ca_leaf(struct ca *c, struct str name, struct str spki, struct buf *out)
 {
 	struct subject subject;
 	enum err e = read_subject(name, &subject) ? mold_for(c, spki) : ERR_SYNTAX;
-	X509 *x;
 
-	if (e)
-		return e;
-	x = X509_new();
-	e = x && make_leaf(c, x, &subject) ? put_der(x, out) : ERR_CRYPTO;
-	X509_free(x);
-	return e;
+	return e ? e : make_leaf(c, &subject, out);
 }

@@ -417,6 +417,26 @@ bool policy_has_paths(const struct policy *p, struct str host)
 	return s.found;
 }
 
+static bool search_raw(void *arg, const struct image *im, uint32_t rule, enum answer listed)
+{
+	struct search *s = arg;
+	const struct image_rule *r = &im->rules[rule];
+
+	s->found = !(r->flags & RULE_DENY) && (r->protos & PROTO_TCP) &&
+		   ask_rule(im, r, s->f, listed) != ANSWER_NO;
+	return !s->found;
+}
+
+bool policy_allows_raw(const struct policy *p, const struct facts *f)
+{
+	struct facts raw = *f;
+	struct search s = { .f = &raw };
+
+	raw.proto = PROTO_TCP;
+	walk(p, &raw, search_raw, &s);
+	return s.found;
+}
+
 static bool search_ports(void *arg, const struct image *im, uint32_t rule, enum answer listed)
 {
 	struct search *s = arg;
@@ -430,6 +450,19 @@ static bool search_ports(void *arg, const struct image *im, uint32_t rule, enum 
 	return true;
 }
 
+/* The ports of one word of the set that begins with port @from. */
+static size_t take_ports(uint64_t set, uint32_t from, uint16_t *out, size_t n, size_t max)
+{
+	for (uint32_t port = from; set; set >>= 1, port++) {
+		if (!(set & 1))
+			continue;
+		if (n < max)
+			out[n] = (uint16_t)port;
+		n++;
+	}
+	return n;
+}
+
 size_t policy_ports(const struct policy *p, struct str host, uint16_t *out, size_t max)
 {
 	struct facts f = { .host = host };
@@ -440,13 +473,9 @@ size_t policy_ports(const struct policy *p, struct str host, uint16_t *out, size
 	if (host.n == 0)
 		return 0;
 	walk(p, &f, search_ports, &s);
-	for (uint32_t port = 1; port < 65536; port++) {
-		if (!(ports[port / 64] & ((uint64_t)1 << (port % 64))))
-			continue;
-		if (n < max)
-			out[n] = (uint16_t)port;
-		n++;
-	}
+	ports[0] &= ~(uint64_t)1;	/* there is no port 0 */
+	for (uint32_t word = 0; word < 65536 / 64; word++)
+		n = take_ports(ports[word], word * 64, out, n, max);
 	return n;
 }
 

@@ -85,7 +85,7 @@ struct rule_info policy_rule(const struct policy *p, struct rule_ref ref);
 #define POLICY_LIMITS_MAX 16	/* of those, that can match one request: the loader sees to it */
 
 /* Every allow rule that says yes to @f and has limits: all of them hold. The first @max are
- * written, each once, in the order of the file. Returns how many; over @max: that there are more. */
+ * written, each once, in the order of the file. Returns how many; over @max: there are more. */
 size_t policy_limits(const struct policy *p, const struct facts *f, struct rule_ref *out,
 		     size_t max);
 
@@ -109,6 +109,10 @@ bool policy_credential_bound(const struct policy *p, uint16_t image, uint32_t in
 
 /* Is there a path rule that could apply to this host? Then an ambiguous path is refused. */
 bool policy_has_paths(const struct policy *p, struct str host);
+
+/* Could an allow rule by protocol tcp be about this target and port? Then no byte need be waited
+ * for to know what is spoken. f->proto is ignored. */
+bool policy_allows_raw(const struct policy *p, const struct facts *f);
 
 /* All ports that a rule could allow for this name, ascending. Returns how many; at most @max are
  * written. An allow rule without ports adds none: the loader writes defaults down. */

@@ -39,6 +39,7 @@
 #include "sandbox/wire.h"
 
 struct access_table;
+struct compile;
 struct event;
 struct event_base;
 struct reload;
@@ -175,7 +176,7 @@ void policy_file_release(struct policy_file *f);
 /* @file NULL: @path does not load, @diagnostics say why. The callee holds what it keeps. */
 typedef void policy_loaded_fn(void *arg, const char *path, struct policy_file *file,
 			      struct str diagnostics);
-/* Has a reader compile @path. */
+/* Has a launcher read @path, and a reader compile it. False: out of memory. */
 bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *fn, void *arg);
 
 struct reload_report {
@@ -189,6 +190,11 @@ typedef void policy_reloaded_fn(void *arg, const struct reload_report *report);
 /* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load;
  * one reload after the other. @fn is called when all roles have taken them. */
 bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_fn *fn, void *arg);
+void policies_source(struct part *from, const struct msg_source_is *m, int *fds, size_t n_fds);
+/* A launcher is there, or one is gone: who is asked for what has not been read. */
+void policies_ask_sources(struct appliance *a, const struct part *gone);
+/* The appliance is closing: who waits for a file hears so. */
+void policies_stop_asking(struct appliance *a);
 void policies_taken(struct part *from, const struct msg_policy_taken *m);
 /* A role that held policies is gone: its successor is given those in force. */
 void policies_lost(const struct part *p);
@@ -234,7 +240,8 @@ struct sandbox {
 	bool terminal;
 
 	enum sandbox_state state;
-	bool wired, joined, box_ready, started, failed;
+	bool wired, box_ready, started, failed;
+	uint32_t join;			/* of its worker with dialer and broker; 0: not joined */
 	uint32_t wire_order, box_order;
 	struct part *maker;		/* whose answer to these is waited for */
 	struct wire_box wire;
@@ -284,6 +291,9 @@ extern const struct part_hooks worker_hooks;
 /* Admits what the policy in force could allow, and nothing else any more. */
 bool sandbox_admit_all(struct sandbox *s);
 void sandbox_free(struct sandbox *s);
+/* Is there room for so many? A message whose descriptors find none costs the channel that it came
+ * on, and with it a role: so what will bring some begins only where there is. */
+bool descriptors_left(int sample, size_t wanted);
 /* What an error of the network's calls may mean. */
 const char *wire_advice(int code);
 
@@ -316,8 +326,9 @@ struct appliance {
 	struct part launcher[2], nursery, recorder, broker, dialer;
 	struct ring_slot *rings, *own_ring, *broker_ring, *dialer_ring;
 	struct ring *ring;		/* the supervisor's own, for writing */
-	uint32_t last_ring, last_order, last_sandbox;
+	uint32_t last_ring, last_order, last_sandbox, last_join;
 	struct access_table *access;	/* what boxes have asked for */
+	struct compile *compiles;	/* files that are being read or compiled */
 	struct reload *reloads;		/* the first is under way, the others wait for it */
 	unsigned reloads_begun;		/* who compiles a file beside one may have read it before */
 	struct sandbox *sandboxes;

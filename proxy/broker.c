@@ -135,7 +135,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	else if (type == MSG_SANDBOX_GONE)
 		broker_sandbox_gone(env->state, gone->sandbox);
 	else if (type == MSG_PEER)
-		role_peer_taken(env, peer->sandbox, broker_peer(env->state, peer, fds[0]));
+		role_peer_taken(env, peer, broker_peer(env->state, peer, fds[0]));
 	else if (type == MSG_POLICY)
 		role_policy_taken(env, policy->sandbox,
 				  broker_policy(env->state, policy, fds, n_fds));

@@ -56,11 +56,11 @@ static void sandbox_end(struct sandbox *s)
 void broker_lose(struct sandbox *s, const char *why)
 {
 	struct broker *b = s->broker;
-	uint32_t number = s->number;
+	uint32_t number = s->number, join = s->join;
 
 	sandbox_end(s);
 	if (b->on_lost)
-		b->on_lost(b->on_lost_arg, number, why);
+		b->on_lost(b->on_lost_arg, number, join, why);
 }
 
 /* ---- the worker's channel ---- */
@@ -215,6 +215,7 @@ static enum err prepare_sandbox(struct sandbox *s, const struct msg_sandbox *m, 
 	enum err e;
 
 	s->number = m->sandbox;
+	s->join = m->join;
 	buf_init(&s->name, MSG_SANDBOX_NAME_MAX);
 	buf_init(&s->spki, MSG_DER_MAX);
 	buf_init(&s->ca_der, MSG_DER_MAX);

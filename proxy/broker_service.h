@@ -39,7 +39,7 @@ struct broker *broker_new(struct event_base *base, struct ring *ring, struct sea
 void broker_free(struct broker *b);
 /* Is told of each sandbox that is given up because its worker, or its dialer, broke the rules of
  * its channel or takes no message; not of one whose worker has just gone. */
-typedef void broker_lost_fn(void *arg, uint32_t sandbox, const char *why);
+typedef void broker_lost_fn(void *arg, uint32_t sandbox, uint32_t join, const char *why);
 void broker_on_lost(struct broker *b, broker_lost_fn *fn, void *arg);
 /* Before the first sandbox. */
 void broker_limit(struct broker *b, uint32_t grants_per_second, size_t queued);

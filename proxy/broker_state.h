@@ -27,7 +27,7 @@ struct second {
 struct sandbox {
 	struct sandbox *next;
 	struct broker *broker;
-	uint32_t number;
+	uint32_t number, join;
 	struct buf name;
 	struct channel *worker;		/* NULL: it is gone, and the sandbox is to be taken away */
 	struct channel *dialer;		/* NULL: it is gone, and its successor to come */

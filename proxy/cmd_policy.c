@@ -88,7 +88,7 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 {
 	struct settings *settings = o->settings ? settings_load(o->settings) : NULL;
 	struct policy *p = NULL;
-	int memfd = -1;
+	int source = -1, memfd = -1;
 	enum err e;
 
 	if (geteuid() != 0) {	/* it would fail, less clearly */
@@ -96,8 +96,12 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 				"start it with sudo\n");
 		goto out;
 	}
-	if ((o->settings && !settings) ||
-	    !reader_compile(o->file, settings, &memfd, warnings, NULL))
+	if (o->settings && !settings)
+		goto out;
+	source = reader_source_told(o->file);
+	if (source < 0 ||
+	    !reader_compile(&(struct reader_job){ .file = o->file, .source = source,
+						  .settings = settings }, &memfd, warnings, NULL))
 		goto out;
 	e = policy_map(&memfd, 1, &p);
 	if (e != OK) {
@@ -108,6 +112,8 @@ static struct policy *load_policy(const struct options *o, unsigned *warnings)
 	}
 	close(memfd);
 out:
+	if (source >= 0)
+		close(source);
 	settings_free(settings);
 	return p;
 }

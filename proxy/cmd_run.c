@@ -147,25 +147,17 @@ static bool log_path(const struct options *o, const struct settings *s, char out
 	return true;
 }
 
-/* The file that was compiled is kept beside the log, if it is still what it was then. */
-static void keep_policy(const struct run_spec *spec, int source, const struct stat *before)
+/* What was compiled is kept beside the log. */
+static void keep_policy(const struct run_spec *spec, int source)
 {
 	struct policy *p = NULL;
-	struct stat now;
-	enum err e = ERR_AGAIN;
+	enum err e = policy_map(&spec->policy, 1, &p);
 
-	if (stat(spec->policy_file, &now) == 0 && now.st_ino == before->st_ino &&
-	    now.st_dev == before->st_dev && now.st_size == before->st_size &&
-	    now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-	    now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
-		e = policy_map(&spec->policy, 1, &p);
 	if (!e)
 		e = policy_store_put(spec->log_path, policy_digest(p), source);
 	if (e)
 		fprintf(stderr, "exeat run: %s: not kept beside the log: %s\n", spec->policy_file,
-			e == ERR_SYSTEM	 ? strerror(errno)
-			: e == ERR_AGAIN ? "it has changed meanwhile"
-					 : err_text(e));
+			e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	policy_free(p);
 }
 
@@ -175,26 +167,24 @@ static int run(const struct options *o, const struct settings *settings, char **
 	struct run_spec spec = { .settings = settings, .name = o->name, .policy_file = o->policy,
 				 .policy = -1, .log_path = log, .log = -1, .rootfs = o->rootfs,
 				 .workspace = o->workspace, .command = command };
-	int source = open(o->policy, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct reader_job job = { .file = o->policy, .source = reader_source_told(o->policy),
+				  .settings = settings };
 	int status = RUN_FAILED;
 	struct buf rejected;
-	struct stat before = { 0 };
 
-	if (source >= 0)
-		(void)!fstat(source, &before);
 	buf_init(&rejected, MSG_DIAGNOSTICS_MAX);
 	snprintf(name, sizeof(name), "run-%d", (int)getpid());
 	if (!spec.name)
 		spec.name = name;
 	/* One that does not load is put on record, too. */
-	if (!reader_compile(o->policy, settings, &spec.policy, NULL, &rejected))
+	if (job.source < 0 || !reader_compile(&job, &spec.policy, NULL, &rejected))
 		spec.rejected = buf_str(&rejected);
 	if (log_path(o, settings, log))
 		spec.log = open_log(log);
 	/* Only once the log is there has it a real path. */
 	if (spec.log >= 0 && folders_ok(o, log, settings)) {
-		if (spec.policy >= 0 && source >= 0)
-			keep_policy(&spec, source, &before);
+		if (spec.policy >= 0)
+			keep_policy(&spec, job.source);
 		status = run_sandbox(&spec);
 	}
 	if (spec.policy < 0)
@@ -204,8 +194,8 @@ static int run(const struct options *o, const struct settings *settings, char **
 		close(spec.policy);
 	if (spec.log >= 0)
 		close(spec.log);
-	if (source >= 0)
-		close(source);
+	if (job.source >= 0)
+		close(job.source);
 	return status;
 }
 

@@ -24,7 +24,7 @@
 
 #include "proxy/clock.h"
 #include "proxy/connections.h"
-#include "proxy/h1_origin.h"
+#include "proxy/pool.h"
 
 static void wake(void *arg)
 {
@@ -33,14 +33,20 @@ static void wake(void *arg)
 
 /* ---- actions ---- */
 
+/* @leaf: empty for the one that is known. */
+static void speak_as(struct connection *c, struct str leaf)
+{
+	c->ssl = tls_trust_accept(connections_trust(c->all), c->env.site.name, leaf,
+				  stream_fd(c->stream), stream_in(c->stream));
+}
+
 static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 {
 	struct connection *c = arg;
 
 	c->leaf = 0;
-	if (answer->ok)
-		c->ssl = tls_trust_accept(c->env.trust, answer->leaf, stream_fd(c->stream),
-					  stream_in(c->stream));
+	if (answer->ok && answer->leaf.n)
+		speak_as(c, answer->leaf);
 	c->no_leaf = !c->ssl;
 	connection_pump(c);
 }
@@ -48,6 +54,9 @@ static void on_leaf(void *arg, const struct msg_leaf_is *answer)
 /* The bytes of the hello stay in the stream until the SSL gives them back. */
 static void act_ask_leaf(struct connection *c)
 {
+	speak_as(c, STR_NONE);
+	if (c->ssl)
+		return;
 	stream_want(c->stream, false);
 	c->leaf = ask_leaf(c->w, c->env.site.name, c->env.site.literal, on_leaf, c);
 }
@@ -62,15 +71,20 @@ static void act_shake(struct connection *c)
 static void note_tls(struct connection *c)
 {
 	SSL *ssl = stream_ssl(c->stream);
-	const unsigned char *alpn;
-	unsigned int n;
+	struct str alpn;
 
 	if (!ssl)
 		return;
-	SSL_get0_alpn_selected(ssl, &alpn, &n);
+	alpn = tls_trust_alpn(ssl);
 	snprintf(c->tls, sizeof(c->tls), "%s", SSL_get_version(ssl));
-	snprintf(c->alpn, sizeof(c->alpn), "%.*s", (int)n, n ? (const char *)alpn : "");
+	snprintf(c->alpn, sizeof(c->alpn), "%.*s", STR_ARG(alpn));
 	c->ms_tls = clock_ms() - c->opened;
+}
+
+static void act_serve_h2(struct connection *c)
+{
+	note_tls(c);
+	connection_serve_h2(c);
 }
 
 static void act_serve(struct connection *c)
@@ -84,8 +98,6 @@ static void act_serve(struct connection *c)
 
 static void act_drain(struct connection *c)
 {
-	upstream_free(c->kept);
-	c->kept = NULL;
 	c->quiet_since = clock_ms();
 	stream_want(c->stream, true);
 	stream_finish(c->stream);
@@ -100,15 +112,18 @@ static void act_close(struct connection *c)
 	event_del(c->timer);
 	SSL_free(c->ssl);
 	c->ssl = NULL;
-	upstream_free(c->kept);
-	c->kept = NULL;
 	if (c->x)
 		exchange_abandon(c->x, c->ended);
+	if (c->h2)
+		h2_boxes_close(c->h2, c->ended);
 	if (c->stream) {
 		c->bytes_up = stream_bytes_in(c->stream);
 		c->bytes_down = stream_bytes_out(c->stream);
 	}
+	connection_end_passage(c);
 	h1_box_free(&c->box);
+	http1_free(c->head);
+	c->head = NULL;
 	stream_free(c->stream);
 	c->stream = NULL;
 	connections_bury(c->all, c);
@@ -121,7 +136,9 @@ static void act_none(struct connection *c)
 
 static void (*const acts[CA_COUNT])(struct connection *) = {
 	[CA_NONE] = act_none,	[CA_ASK_LEAF] = act_ask_leaf, [CA_SHAKE] = act_shake,
-	[CA_SERVE] = act_serve, [CA_DRAIN] = act_drain,	      [CA_CLOSE] = act_close,
+	[CA_SERVE_H2] = act_serve_h2,
+	[CA_SERVE] = act_serve, [CA_DIAL] = connection_dial,  [CA_TUNNEL] = connection_open_tunnel,
+	[CA_DRAIN] = act_drain, [CA_CLOSE] = act_close,
 };
 
 void connection_step(struct connection *c, enum connection_event event)
@@ -173,13 +190,14 @@ static void look_handshake(struct connection *c)
 		snprintf(why, sizeof(why), "TLS handshake failed: %s", stream_why(c->stream));
 		connection_close(c, why);
 	} else if (!stream_handshaking(c->stream)) {
-		connection_step(c, CE_SECURE);
+		connection_step(c, str_eq(tls_trust_alpn(stream_ssl(c->stream)), STR("h2")) ? CE_H2
+											   : CE_SECURE);
 	}
 }
 
-static void note_upstream(struct connection *c)
+void connection_note_upstream(struct connection *c, const struct exchange *x)
 {
-	const struct upstream *up = exchange_upstream(c->x);
+	const struct upstream *up = exchange_upstream(x);
 
 	if (!up || !up->addr.family)
 		return;
@@ -206,6 +224,8 @@ static void look_for_request(struct connection *c)
 	bool clean;
 	bool idle = !h1_box_begun(&c->box);
 
+	if (idle && explicit_is_notice(c))
+		return;
 	c->x = h1_box_request(&c->box, &c->env);
 	if (c->x)
 		return;
@@ -226,7 +246,7 @@ static void look_http(struct connection *c)
 	while (c->x && moved) {
 		moved = h1_box_body(&c->box, c->x);
 		moved |= exchange_step(c->x);
-		note_upstream(c);
+		connection_note_upstream(c, c->x);
 		if (exchange_over(c->x, &clean)) {
 			end_exchange(c, clean);
 			if (c->state == CS_HTTP)
@@ -254,10 +274,12 @@ static void look_drain(struct connection *c)
 }
 
 static void (*const looks[CS_COUNT])(struct connection *) = {
-	[CS_ACCEPTED] = look_nothing, [CS_HELLO] = connection_look_hello,
-	[CS_LEAF] = look_leaf,        [CS_HANDSHAKE] = look_handshake,
-	[CS_HTTP] = look_http,        [CS_DRAIN] = look_drain,
-	[CS_CLOSED] = look_nothing,
+	[CS_ACCEPTED] = look_nothing,         [CS_EXPLICIT] = explicit_look,
+	[CS_HELLO] = connection_look_hello,   [CS_LEAF] = look_leaf,
+	[CS_HANDSHAKE] = look_handshake,      [CS_HTTP] = look_http,
+	[CS_HTTP2] = connection_look_http2,
+	[CS_DIAL] = connection_look_dial,     [CS_TUNNEL] = connection_look_tunnel,
+	[CS_DRAIN] = look_drain,              [CS_CLOSED] = look_nothing,
 };
 
 /* ---- the timer ---- */
@@ -277,6 +299,7 @@ static uint64_t deadline(const struct connection *c)
 	uint64_t x;
 
 	switch (c->state) {
+	case CS_EXPLICIT:
 	case CS_HELLO:
 		return c->since + CONNECTION_HELLO_MS;
 	case CS_HANDSHAKE:
@@ -287,10 +310,15 @@ static uint64_t deadline(const struct connection *c)
 			return x;
 		return c->quiet_since +
 		       (h1_box_begun(&c->box) ? CONNECTION_REQUEST_MS : c->w->idle_ms);
+	case CS_HTTP2:
+		return connection_deadline_h2(c);
 	case CS_DRAIN:
 		return drain_deadline(c);
+	case CS_TUNNEL:
+		return connection_tunnel_deadline(c);
 	case CS_ACCEPTED:
 	case CS_LEAF:
+	case CS_DIAL:		/* timed by the dialer */
 	case CS_CLOSED:
 	case CS_COUNT:
 		break;
@@ -317,6 +345,12 @@ static void time_is_over(struct connection *c)
 {
 	if (c->state == CS_HELLO) {
 		connection_refuse(c, REFUSAL_hello_timeout, "");
+	} else if (c->state == CS_HTTP2) {
+		connection_timeout_h2(c);
+	} else if (c->state == CS_EXPLICIT) {
+		connection_refuse(c, REFUSAL_request_timeout, "");
+	} else if (c->state == CS_TUNNEL) {
+		connection_tunnel_timeout(c);
 	} else if (c->state == CS_HTTP && c->x) {
 		exchange_timeout(c->x);
 	} else if (c->state == CS_HTTP && h1_box_begun(&c->box)) {
@@ -348,14 +382,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void settle(struct connection *c)
 {
-	struct upstream *up = c->x ? exchange_upstream(c->x) : c->kept;
+	struct upstream *up = c->x ? exchange_upstream(c->x) : NULL;
 
-	if (up && up->stream) {
-		if (!stream_handshaking(up->stream))
-			stream_want(up->stream, !c->x || !c->box.aborted);
-		stream_settle(up->stream);
-	}
-	stream_settle(c->stream);
+	if (up)
+		pool_touch(up);
+	pool_settle(c->w->upstreams);
+	if (c->stream)
+		stream_settle(c->stream);
 	arm(c);
 }
 
@@ -377,9 +410,8 @@ void connection_pump(struct connection *c)
 static void fill_env(struct connection *c)
 {
 	c->env = (struct exchange_env){
-		.w = c->w, .trust = connections_trust(c->all), .connection = c->id,
-		.next_exchange = connections_exchanges(c->all), .kept = &c->kept, .wake = wake,
-		.wake_arg = c, .box = &h1_box_ops, .origin = &h1_origin,
+		.w = c->w, .connection = c->id, .next_exchange = connections_exchanges(c->all),
+		.wake = wake, .wake_arg = c, .box = &h1_box_ops,
 	};
 }
 
@@ -418,6 +450,8 @@ struct connection *connection_new(struct connections *all, int fd, uint64_t id,
 void connection_forget(struct connection *c)
 {
 	exchange_free(c->x);
+	h2_boxes_free(c->h2);
+	free(c->passage);
 	event_free(c->timer);
 	policy_free(c->policy);
 	free(c);
@@ -432,6 +466,8 @@ bool connection_bury(struct connection *c)
 		if (!exchange_over(c->x, &clean))
 			return false;
 	}
+	if (c->h2 && !h2_boxes_bury(c->h2))
+		return false;
 	if (!c->close_recorded && !connection_record_close(c))
 		return false;
 	connection_forget(c);

@@ -10,19 +10,27 @@
 
 #define CONNECTION_STATES(X)                                                                      \
 	X(ACCEPTED,  "descriptor accepted, destination not looked up")                            \
+	X(EXPLICIT,  "a client of the explicit proxy has not said where to yet")                   \
 	X(HELLO,     "first bytes: TLS hello, HTTP, or neither")                                  \
 	X(LEAF,      "the broker signs a certificate for the name")                               \
 	X(HANDSHAKE, "TLS towards the box")                                                       \
 	X(HTTP,      "exchanges, one after the other")                                            \
+	X(HTTP2,     "exchanges, many at a time")                                                 \
+	X(DIAL,      "not to be opened: the dialer makes the connection to the origin")           \
+	X(TUNNEL,    "bytes both ways, as they come")                                             \
 	X(DRAIN,     "nothing new; the last bytes go out, the peer's end is waited for")          \
 	X(CLOSED,    "sockets gone; freed after the pass, when all is on record")
 
 #define CONNECTION_EVENTS(X)                                                                      \
+	X(PROXY)	/* the box went to the explicit proxy */                                  \
 	X(KNOWN)	/* the destination stands for a name or an address */                     \
 	X(TLS)		/* a hello that may go on */                                              \
 	X(PLAIN)	/* plain HTTP */                                                          \
+	X(UNOPENED)	/* what may go on, and is not to be opened */                             \
+	X(DIALLED)	/* the origin is there, may be spoken to, and it is on record */          \
 	X(SIGNED)	/* the leaf is there */                                                   \
 	X(SECURE)	/* handshake done */                                                      \
+	X(H2)		/* it has agreed on HTTP/2, or plain HTTP begins with its preface */      \
 	X(REFUSED)	/* last words (an alert) are queued */                                    \
 	X(LAST)		/* no exchange will follow */                                             \
 	X(GONE)		/* the peer has closed, all is done */                                    \
@@ -34,6 +42,9 @@
 	X(ASK_LEAF)                                                                               \
 	X(SHAKE)                                                                                  \
 	X(SERVE)                                                                                  \
+	X(SERVE_H2)                                                                               \
+	X(DIAL)                                                                                   \
+	X(TUNNEL)                                                                                 \
 	X(DRAIN)                                                                                  \
 	X(CLOSE)
 

@@ -2,7 +2,9 @@
  *
  * What a connection is about is known from its destination: a synthetic address stands for the name
  * that was resolved, the refusal address for a name that was refused, any other is an address that
- * a rule admits. The first byte says whether the box speaks TLS or HTTP; the port says nothing.
+ * a rule admits. Where a rule admits raw TCP to it, that is all there is to know (it is
+ * connection_tunnel.c's). Else the first byte says whether the box speaks TLS or HTTP; the port
+ * says nothing.
  *
  * All of the hello that can be refused is refused here, before there is TLS state, by an alert made
  * by hand: no or another server name, a protocol that is not spoken, a name that no request could
@@ -46,23 +48,32 @@ bool connection_look_up(struct connection *c)
 
 /* ---- refusing ---- */
 
-void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why)
+/* False: there are none that it would understand. */
+static bool put_last_words(struct connection *c)
 {
 	uint8_t alert[HELLO_ALERT_LEN];
-	bool tls = c->env.site.proto == PROTO_HTTPS;
 
+	if (c->state == CS_EXPLICIT && explicit_put_refusal(c))
+		return true;
+	if (c->env.site.proto != PROTO_HTTPS || !connection_edge(c->state, CE_REFUSED))
+		return false;
+	hello_alert(refusal_alert(c->refusal.reason), alert);
+	buf_put(stream_out(c->stream), alert, sizeof(alert));
+	return true;
+}
+
+void connection_refuse(struct connection *c, enum refusal_reason reason, const char *why)
+{
 	c->refused = true;
 	c->refusal.reason = reason;
 	refusal_id(&c->refusal);
 	snprintf(c->ended, sizeof(c->ended), "%s%s%s", refusal_name(reason), why[0] ? ": " : "", why);
-	if (!tls || !connection_edge(c->state, CE_REFUSED)) {
-		stream_abort(c->stream);
-		connection_step(c, CE_FAIL);
+	if (put_last_words(c)) {
+		connection_step(c, CE_REFUSED);
 		return;
 	}
-	hello_alert(refusal_alert(reason), alert);
-	buf_put(stream_out(c->stream), alert, sizeof(alert));
-	connection_step(c, CE_REFUSED);
+	stream_abort(c->stream);
+	connection_step(c, CE_FAIL);
 }
 
 /* ---- TLS ---- */
@@ -79,7 +90,7 @@ struct facts connection_facts(const struct connection *c)
 	return f;
 }
 
-static void decide(struct connection *c)
+void connection_decide(struct connection *c)
 {
 	struct facts f = connection_facts(c);
 
@@ -108,8 +119,8 @@ static bool check_sni(struct connection *c)
 		set_name(c, &name);
 	if (r == NAME_OK && !c->env.site.literal && str_eq(name_str(&name), c->env.site.name))
 		return true;
-	connection_refuse(c, REFUSAL_sni_mismatch, c->env.site.literal ? "literal address, no rule"
-						   : r != NAME_OK ? name_result_text(r) : "");
+	connection_refuse(c, REFUSAL_sni_mismatch, r != NAME_OK ? name_result_text(r)
+						   : c->env.site.literal ? "literal address, no rule" : "");
 	return false;
 }
 
@@ -117,11 +128,16 @@ static void judge_hello(struct connection *c)
 {
 	if (!check_sni(c))
 		return;
-	if (!tls_trust_speaks(str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
+	connection_decide(c);
+	if (connection_passes_through(c)) {
+		connection_step(c, CE_UNOPENED);
+		return;
+	}
+	if (!tls_trust_speaks(connections_trust(c->all),
+			      str_n((const char *)c->hello.alpn, c->hello.alpn_n))) {
 		connection_refuse(c, REFUSAL_no_alpn, "");
 		return;
 	}
-	decide(c);
 	if (c->decision.verdict == VERDICT_DENY && !c->refusal_address) {
 		connection_refuse(c, REFUSAL_policy, "");
 		return;
@@ -159,13 +175,23 @@ static void look_tls(struct connection *c)
 
 /* ---- HTTP, or neither ---- */
 
-static void look_plain(struct connection *c, char first)
+#define H2_PREFACE STR("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+static void look_plain(struct connection *c, struct str in)
 {
+	const struct str preface = H2_PREFACE;
+	bool h2 = str_starts(in, preface), clean;
+	char first = in.p[0];
 	struct facts f;
+
+	/* A part of it may be part of a request, too. */
+	if (in.n < preface.n && str_starts(preface, in) &&
+	    !stream_ended(c->stream, &clean) && !stream_failed(c->stream))
+		return;
 
 	c->env.site.proto = PROTO_HTTP;
 	if (c->env.site.name.n)
-		decide(c);
+		connection_decide(c);
 	/* An empty line may stand before a request (RFC 9112 2.2); else it begins with a method. */
 	if (first != '\r' && !http_is_token(str_n(&first, 1))) {
 		f = connection_facts(c);
@@ -181,7 +207,7 @@ static void look_plain(struct connection *c, char first)
 	if (!connection_record_open(c))
 		c->waits_for_room = true;
 	else
-		connection_step(c, CE_PLAIN);
+		connection_step(c, h2 ? CE_H2 : CE_PLAIN);
 }
 
 #define TLS_HANDSHAKE_RECORD 0x16
@@ -191,10 +217,12 @@ void connection_look_hello(struct connection *c)
 	struct str in = stream_in(c->stream);
 	bool clean;
 
-	if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
+	if (connection_is_raw(c))
+		connection_judge_raw(c);
+	else if (in.n && in.p[0] == TLS_HANDSHAKE_RECORD)
 		look_tls(c);
 	else if (in.n)
-		look_plain(c, in.p[0]);
+		look_plain(c, in);
 	else if (stream_ended(c->stream, &clean) || stream_failed(c->stream))
 		connection_close(c, "closed before the first byte");
 }

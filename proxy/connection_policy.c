@@ -3,7 +3,8 @@
  * A new policy judges each connection again, with all that is known of it. What was allowed and is
  * no more ends now: before there is HTTP by an alert (or a reset inside the handshake), between
  * requests by a clean end, since nothing is cut off; a request that has begun is
- * exchange_policy.c's. One that is still coming in is waited for, and refused in words.
+ * exchange_policy.c's, a tunnel connection_tunnel.c's. One that is still coming in is waited for,
+ * and refused in words.
  *
  * Whoever is past being judged (the last bytes go out, only the record is missing) keeps the policy
  * that it was judged by: its record says so.
@@ -15,7 +16,9 @@
 
 static bool is_judged(enum connection_state state)
 {
-	return state == CS_HELLO || state == CS_LEAF || state == CS_HANDSHAKE || state == CS_HTTP;
+	return state == CS_EXPLICIT || state == CS_HELLO || state == CS_LEAF ||
+	       state == CS_HANDSHAKE || state == CS_HTTP ||
+	       state == CS_HTTP2 || state == CS_DIAL || state == CS_TUNNEL;
 }
 
 /* Is the connection as such denied? Its requests may be, all the same. */
@@ -35,20 +38,6 @@ static bool decide_again(struct connection *c)
 	return c->decision.verdict == VERDICT_DENY && !c->refusal_address;
 }
 
-/* The connection to the origin that waits for another request: its address counts, too. */
-static void judge_kept(struct connection *c)
-{
-	struct facts f = connection_facts(c);
-
-	if (!c->kept)
-		return;
-	f.addr = c->kept->addr;
-	if (policy_decide(c->policy, &f).verdict != VERDICT_DENY)
-		return;
-	upstream_free(c->kept);
-	c->kept = NULL;
-}
-
 static void end_idle(struct connection *c)
 {
 	snprintf(c->ended, sizeof(c->ended), "%s", AUDIT_OUTLAWED);
@@ -63,10 +52,17 @@ void connection_new_policy(struct connection *c)
 		return;
 	policy_free(c->policy);
 	c->policy = policy_hold(c->w->policy);
+	if (c->passage) {
+		connection_tunnel_new_policy(c);
+		return;
+	}
 	denied = decide_again(c);
-	judge_kept(c);
 	if (c->x)
 		exchange_new_policy(c->x);
+	else if (c->h2 && h2_boxes_count(c->h2))
+		h2_boxes_new_policy(c->h2);
+	else if (c->h2 && denied)
+		connection_end_h2(c, AUDIT_OUTLAWED);
 	else if (denied && c->state == CS_HTTP && !h1_box_begun(&c->box))
 		end_idle(c);
 	else if (denied && (c->state == CS_LEAF || c->state == CS_HANDSHAKE))

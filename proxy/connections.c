@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "proxy/audit.h"
+#include "proxy/limits.h"
 #include "proxy/notice.h"
+#include "proxy/pool.h"
 #include "proxy/refusal_list.h"
 #include "proxy/repeats.h"
 #include "sandbox/confine.h"
@@ -126,6 +128,12 @@ static void tell_count(struct connections *all, struct str verdict, const char *
 		*count = 0;
 }
 
+static void tell_counts(struct connections *all)
+{
+	tell_count(all, STR("deny"), refusal_name(REFUSAL_too_many_connections), &all->refused);
+	tell_count(all, STR_NONE, "no descriptors or memory left: new connections wait", &all->stops);
+}
+
 static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connections *all = arg;
@@ -133,8 +141,7 @@ static void on_refused_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	accept_again(all);
-	tell_count(all, STR("deny"), refusal_name(REFUSAL_too_many_connections), &all->refused);
-	tell_count(all, STR_NONE, "no descriptors or memory left: new connections wait", &all->stops);
+	tell_counts(all);
 }
 
 static void refuse(struct connections *all, int fd)
@@ -157,8 +164,8 @@ static void refuse(struct connections *all, int fd)
 /* ---- accepting ---- */
 
 /* Its own limit is reached before its process's: what stops accepting is the machine's. */
-_Static_assert(2 * MSG_CONNECTIONS_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
-	       "each connection of a box and its upstream have a descriptor");
+_Static_assert(2 * MSG_CONNECTIONS_MAX + POOL_MAX + 1024 <= CONFINE_MANY_DESCRIPTORS,
+	       "each connection of a box and its tunnel's other end have a descriptor");
 
 /* The transparent listener's connections keep the address that the box went to. */
 static bool destination(int fd, struct addr *to, uint16_t *port)
@@ -170,11 +177,6 @@ static bool destination(int fd, struct addr *to, uint16_t *port)
 	       addr_from_sockaddr((struct sockaddr *)&sa, to, port);
 }
 
-static bool is_gateway(const struct worker *w, const struct addr *to)
-{
-	return w->notice && to->family == 4 && addr_to_v4(to) == w->gateway;
-}
-
 static void take(struct connections *all, int fd, const struct addr *to, uint16_t port)
 {
 	struct connection *c = connection_new(all, fd, ++all->next_id, to, port);
@@ -183,6 +185,11 @@ static void take(struct connections *all, int fd, const struct addr *to, uint16_
 		return;
 	all->n++;
 	enter(&all->live, c);
+	if (worker_is_gateway(all->w, to)) {
+		connection_step(c, CE_PROXY);
+		connection_pump(c);
+		return;
+	}
 	if (!connection_look_up(c)) {
 		connection_refuse(c, REFUSAL_policy, "no name stands for this address");
 		return;
@@ -198,7 +205,7 @@ static void sort(struct connections *all, int fd)
 
 	if (!destination(fd, &to, &port)) {
 		close(fd);	/* it is gone already */
-	} else if (is_gateway(all->w, &to)) {
+	} else if (worker_is_gateway(all->w, &to) && port != all->w->proxy_port) {
 		if (!notice_take(all->w->notice, fd))
 			refuse(all, fd);
 	} else if (all->n >= all->w->max_connections) {
@@ -245,7 +252,9 @@ struct connections *connections_new(struct worker *w, int listener, struct tls_t
 	all->listener = listener;
 	all->trust = trust;
 	w->repeats = repeats_new(w);
-	if (!w->repeats)
+	w->upstreams = pool_new(w, trust);
+	w->limits = limits_new();
+	if (!w->repeats || !w->upstreams || !w->limits)
 		goto fail;
 	all->readable = event_new(w->base, listener, EV_READ | EV_PERSIST, on_readable, all);
 	all->room = event_new(w->base, ring_room_fd(w->ring), EV_READ | EV_PERSIST, on_room, all);
@@ -281,6 +290,11 @@ void connections_free(struct connections *all)
 		if (!connection_bury(c))
 			connection_forget(c);
 	}
+	tell_counts(all);
+	pool_free(all->w->upstreams);
+	all->w->upstreams = NULL;
+	limits_free(all->w->limits);
+	all->w->limits = NULL;
 	repeats_free(all->w->repeats);
 	all->w->repeats = NULL;
 	free_event(all->readable);
@@ -294,10 +308,7 @@ void connections_free(struct connections *all)
 
 void connections_drop_idle(struct connections *all)
 {
-	for (struct connection *c = all->live; c; c = c->next) {
-		upstream_free(c->kept);
-		c->kept = NULL;
-	}
+	pool_drain(all->w->upstreams);
 }
 
 void connections_new_policy(struct connections *all, struct policy *p)
@@ -307,6 +318,8 @@ void connections_new_policy(struct connections *all, struct policy *p)
 
 	all->w->policy = p;
 	all->w->policies++;
+	pool_drain(all->w->upstreams);
+	tls_trust_forget(all->trust);
 	for (struct connection *c = all->live; c; c = next) {
 		next = c->next;
 		connection_new_policy(c);
@@ -324,6 +337,11 @@ struct str connections_public_key(const struct connections *all)
 size_t connections_count(const struct connections *all)
 {
 	return all->n;
+}
+
+const struct connection *connections_first(const struct connections *all)
+{
+	return all->live;
 }
 
 const struct tls_trust *connections_trust(const struct connections *all)

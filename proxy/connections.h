@@ -30,6 +30,8 @@ void connections_new_policy(struct connections *all, struct policy *p);
 size_t connections_count(const struct connections *all);
 
 /* ---- for proxy/connection.c ---- */
+/* Those that are not closed, by @next. */
+const struct connection *connections_first(const struct connections *all);
 const struct tls_trust *connections_trust(const struct connections *all);
 struct worker *connections_worker(const struct connections *all);
 uint64_t *connections_exchanges(struct connections *all);

@@ -17,7 +17,7 @@ static void take_sandbox(struct role_env *env, const struct msg_sandbox *m, int 
 	enum err e = dialer_sandbox(env->state, m, fds, n_fds);
 
 	if (e != OK)
-		role_lose_sandbox(env, m->sandbox, err_text(e));
+		role_lose_sandbox(env, m->sandbox, m->join, err_text(e));
 }
 
 static void on_message(struct role_env *env, uint16_t type, const void *msg, int *fds, size_t n_fds)
@@ -31,7 +31,7 @@ static void on_message(struct role_env *env, uint16_t type, const void *msg, int
 	else if (type == MSG_SANDBOX_GONE)
 		dialer_sandbox_gone(env->state, gone->sandbox);
 	else if (type == MSG_PEER)
-		role_peer_taken(env, peer->sandbox, dialer_peer(env->state, peer, fds[0]));
+		role_peer_taken(env, peer, dialer_peer(env->state, peer, fds[0]));
 	else if (type == MSG_POLICY)
 		role_policy_taken(env, policy->sandbox,
 				  dialer_policy(env->state, policy, fds, n_fds));

@@ -56,11 +56,11 @@ static void box_free(struct box *b)
 static void box_lose(struct box *b, const char *why)
 {
 	struct dialer *d = b->dialer;
-	uint32_t number = b->number;
+	uint32_t number = b->number, join = b->join;
 
 	box_free(b);
 	if (d->on_lost)
-		d->on_lost(d->on_lost_arg, number, why);
+		d->on_lost(d->on_lost_arg, number, join, why);
 }
 
 static void lose_worker(struct box *b)
@@ -221,6 +221,7 @@ static enum err box_open(struct dialer *d, const struct msg_sandbox *m, int *fds
 		return ERR_NOMEM;
 	b->dialer = d;
 	b->number = m->sandbox;
+	b->join = m->join;
 	b->name_n = m->name.n;
 	memcpy(b->name, m->name.p, m->name.n);
 	if (dialer_tickets_init(&b->tickets))

@@ -43,7 +43,7 @@ struct dialer *dialer_new(struct event_base *base, const struct msg_dialer_start
 void dialer_free(struct dialer *d);
 /* Is told of each sandbox that is given up because its worker, or its broker, broke the rules of
  * its channel or takes no message; not of one whose worker has just gone. */
-typedef void dialer_lost_fn(void *arg, uint32_t sandbox, const char *why);
+typedef void dialer_lost_fn(void *arg, uint32_t sandbox, uint32_t join, const char *why);
 void dialer_on_lost(struct dialer *d, dialer_lost_fn *fn, void *arg);
 /* A sandbox whose number is known already takes that one's place. */
 must_use enum err dialer_sandbox(struct dialer *d, const struct msg_sandbox *m, int *fds,

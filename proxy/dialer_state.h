@@ -36,7 +36,7 @@ struct job {
 struct box {
 	struct dialer *dialer;
 	struct box *next, **prev;
-	uint32_t number;
+	uint32_t number, join;
 	char name[MSG_SANDBOX_NAME_MAX];
 	size_t name_n;
 	struct channel *worker;	/* NULL: it is gone, and the box is to be taken away */

@@ -7,7 +7,8 @@
  *
  *   CHECK    what the request names: host, target, method (exchange_check.c)
  *   DECIDE   the policy, with all that is known; a deny is answered without dialling
- *   DIAL     an upstream: the kept one, or a new one from the dialer, TLS verified
+ *   LIMITS   what the rules leave of requests and of bytes
+ *   DIAL     an upstream: one of the pool's, or a new one from the dialer, TLS verified
  *   CONFIRM  the policy again, now with the address: must be an allow
  *   FOREIGN  what the box brought itself is stripped or refused
  *   GRANT    the broker's edits, where the rule names a credential
@@ -16,10 +17,11 @@
  *   RELAY    bodies both ways, the answer
  *   FINISH   the end record, then the answer's end
  *
- * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was kept and turns out to be dead
- * gives way to a new one if nothing of the answer came and either nothing of this request went out
- * or the method is idempotent and there is no body; and one whose ticket died with its dialer, at
- * GRANT. The exchange then goes back to DIAL; its begin record holds.
+ * One retry (RFC 9110 9.2.2, RFC 9112 9.3.1): an upstream that was used before and turns out to be
+ * dead gives way to a new one if nothing of the answer came and either nothing of this request went
+ * out or the method is idempotent and there is no body; one that has certainly done nothing about
+ * the request (RFC 9113 8.7); and one whose ticket died with its dialer, at GRANT. The exchange
+ * then goes back to DIAL; its begin record holds.
  */
 #include "proxy/exchange.h"
 
@@ -29,6 +31,7 @@
 #include "proxy/answer.h"
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"
+#include "proxy/pool.h"
 #include "proxy/refusal_list.h"
 
 enum result { NEXT, WAIT, MOVED, DONE };
@@ -61,8 +64,8 @@ static void drop_upstream(struct exchange *x)
 		ask_cancel(x->env->w, x->grant);
 		x->grant = 0;
 	}
-	upstream_free(x->up);
-	x->up = NULL;
+	if (x->leg.up)
+		pool_put(&x->leg, false);
 }
 
 void exchange_forget_grant(struct exchange *x)
@@ -174,6 +177,11 @@ static enum result step_decide(struct exchange *x)
 	return NEXT;
 }
 
+static enum result step_limits(struct exchange *x)
+{
+	return exchange_take_limits(x) ? NEXT : MOVED;
+}
+
 static bool idempotent(struct str method)
 {
 	static const char *const list[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE" };
@@ -192,33 +200,29 @@ static bool may_be_sent_again(const struct exchange *x)
 
 static enum result step_dial(struct exchange *x)
 {
-	const struct exchange_env *env = x->env;
+	struct pool_wish wish = { .fresh = x->retried, .look = !may_be_sent_again(x) };
 
-	if (!x->up && *env->kept) {
-		if (upstream_usable(*env->kept, !may_be_sent_again(x)))
-			x->up = *env->kept;
-		else
-			upstream_free(*env->kept);
-		*env->kept = NULL;
-	}
-	if (!x->up)
-		x->up = upstream_new(env->w, env->trust, &env->site, env->wake, env->wake_arg);
-	if (!x->up) {
-		exchange_refuse(x, REFUSAL_internal, STR("out of memory"));
+	if (!x->leg.up && !pool_get(x->env->w->upstreams, &x->env->site, wish, &x->leg)) {
+		exchange_refuse(x, REFUSAL_internal, STR("no connection to the origin is left"));
 		return MOVED;
 	}
-	if (upstream_failed(x->up)) {
-		exchange_refuse(x, x->up->trouble, str_of(x->up->why));
+	if (upstream_failed(x->leg.up)) {
+		exchange_refuse(x, x->leg.up->trouble, str_of(x->leg.up->why));
 		return MOVED;
 	}
-	return upstream_ready(x->up) ? NEXT : WAIT;
+	if (!upstream_ready(x->leg.up))
+		return WAIT;
+	if (x->leg.up->ops->has_room(x->leg.up) || x->leg.up->legs == &x->leg)
+		return NEXT;
+	pool_put(&x->leg, false);
+	return MOVED;
 }
 
 static enum result step_confirm(struct exchange *x)
 {
 	struct facts f = exchange_facts(x);
 
-	f.addr = x->up->addr;
+	f.addr = x->leg.up->addr;
 	if (decide(x, &f) != VERDICT_ALLOW) {
 		exchange_refuse_by_rule(x);
 		return MOVED;
@@ -367,8 +371,8 @@ static void start_again(struct exchange *x)
 /* The grant of a request before this one on the same connection, if it lasts. */
 static bool take_kept_grant(struct exchange *x)
 {
-	if (!kept_grant_take(x->up->grant, x->decision.rule, x->policies, &x->lasting, &x->edits,
-			     &x->scrub))
+	if (!kept_grant_take(x->leg.up->grant, x->decision.rule, x->policies, &x->lasting,
+			     &x->edits, &x->scrub))
 		return false;
 	snprintf(x->credential, sizeof(x->credential), "%s", x->lasting.credential);
 	x->scrubbed_before = scrub_count(x->scrub);
@@ -383,7 +387,7 @@ static enum result step_grant(struct exchange *x)
 		return NEXT;
 	if (!x->asked && !take_kept_grant(x)) {
 		x->asked = true;
-		x->grant = ask_grant(x->env->w, x->up->ticket, x->env->site.proto,
+		x->grant = ask_grant(x->env->w, x->leg.up->ticket, x->env->site.proto,
 				     buf_str(&x->method), buf_str(&x->path), on_granted, x);
 	}
 	if (!x->granted)
@@ -471,14 +475,14 @@ static enum result step_send(struct exchange *x)
 	buf_put_str(&target, buf_str(&x->query));
 	r.method = buf_str(&x->method);
 	r.target = buf_str(&target);
-	x->sent_from = stream_bytes_out(x->up->stream);
+	r.secrets = &x->edits;
 	bad = fields_failed(&out) || target.failed;
 	if (bad) {
 		exchange_refuse(x, REFUSAL_headers_too_large, STR_NONE);
 	} else {
-		x->env->origin->head(x->up, &r, &out);
+		x->leg.up->ops->head(&x->leg, &r, &out);
 		if (x->request_ended)
-			x->env->origin->end(x->up, NULL);
+			x->leg.up->ops->end(&x->leg, NULL);
 		x->head_sent = true;
 		x->sent_at = x->last_moved = clock_ms();
 	}
@@ -489,7 +493,7 @@ static enum result step_send(struct exchange *x)
 
 static enum result step_relay(struct exchange *x)
 {
-	bool moved = x->env->origin->read(x->up, x);
+	bool moved = x->leg.up->ops->read(&x->leg, x);
 
 	if (moved)
 		x->last_moved = clock_ms();
@@ -503,13 +507,10 @@ static enum result step_relay(struct exchange *x)
 
 static void give_back(struct exchange *x)
 {
-	if (x->request_ended && !*x->env->kept && upstream_has_ticket(x->up) &&
-	    x->env->origin->reusable(x->up)) {
-		x->up->reused = true;
+	if (x->request_ended && x->leg.up->ops->reusable(&x->leg)) {
 		if (x->scrub)
-			kept_grant_put(x->up->grant, &x->lasting, &x->edits, &x->scrub);
-		*x->env->kept = x->up;
-		x->up = NULL;
+			kept_grant_put(x->leg.up->grant, &x->lasting, &x->edits, &x->scrub);
+		pool_put(&x->leg, true);
 	}
 	drop_upstream(x);
 }
@@ -535,7 +536,8 @@ static enum result step_finish(struct exchange *x)
 }
 
 static enum result (*const steps[STEP_COUNT])(struct exchange *) = {
-	[STEP_CHECK] = step_check,     [STEP_DECIDE] = step_decide, [STEP_DIAL] = step_dial,
+	[STEP_CHECK] = step_check,     [STEP_DECIDE] = step_decide,
+	[STEP_LIMITS] = step_limits,   [STEP_DIAL] = step_dial,
 	[STEP_CONFIRM] = step_confirm, [STEP_FOREIGN] = step_foreign, [STEP_GRANT] = step_grant,
 	[STEP_BEGIN] = step_begin,     [STEP_SEND] = step_send,     [STEP_RELAY] = step_relay,
 	[STEP_FINISH] = step_finish,
@@ -568,11 +570,9 @@ bool exchange_step(struct exchange *x)
 
 static bool may_retry(const struct exchange *x)
 {
-	if (!x->up->reused || x->retried || x->first_byte || x->answer_begun || x->bytes_up)
+	if (x->retried || x->first_byte || x->answer_begun || x->bytes_up)
 		return false;
-	if (stream_bytes_out(x->up->stream) == x->sent_from)
-		return true;
-	return may_be_sent_again(x);
+	return x->leg.up->ops->unprocessed(&x->leg) || (x->leg.reused && may_be_sent_again(x));
 }
 
 void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, const char *why)
@@ -584,6 +584,15 @@ void exchange_answer_failed(struct exchange *x, enum refusal_reason reason, cons
 }
 
 /* ---- the request, as its port reads it ---- */
+
+static void aim(struct exchange *x, const struct request *r)
+{
+	const char *why = "";
+	enum refusal_reason reason = x->env->aim(x->env->wake_arg, r, &why);
+
+	if (reason != REFUSAL_COUNT)
+		exchange_refuse(x, reason, str_of(why));
+}
 
 void exchange_begin(struct exchange *x, const struct request *r)
 {
@@ -598,6 +607,8 @@ void exchange_begin(struct exchange *x, const struct request *r)
 	fields_remove(&x->fields, STR("content-length"));
 	if (!r->expect_continue)
 		fields_remove(&x->fields, STR("expect"));
+	if (x->env->aim)
+		aim(x, r);
 	if (x->method.failed || x->target.failed || fields_failed(&x->fields))
 		exchange_refuse(x, REFUSAL_headers_too_large, STR_NONE);
 }
@@ -609,24 +620,25 @@ void exchange_malformed(struct exchange *x, enum refusal_reason reason, const ch
 	exchange_refuse(x, reason, str_of(why));
 }
 
-bool exchange_wants_body(struct exchange *x)
+bool exchange_wants_body(const struct exchange *x)
 {
 	return x->step == STEP_RELAY && x->head_sent && !x->refused && !x->abandoned &&
-	       !x->request_ended && !x->answer_ended && !x->env->origin->full(x->up);
+	       !x->request_ended && !x->answer_ended && !x->leg.up->ops->full(&x->leg);
 }
 
 void exchange_request_body(struct exchange *x, struct str piece)
 {
 	x->bytes_up += piece.n;
 	x->last_moved = clock_ms();
-	x->env->origin->body(x->up, piece);
+	if (exchange_upload_fits(x))
+		x->leg.up->ops->body(&x->leg, piece);
 }
 
 void exchange_request_end(struct exchange *x, const struct fields *trailers)
 {
 	x->request_ended = true;
-	if (x->head_sent && x->up && !x->refused)
-		x->env->origin->end(x->up, trailers);
+	if (x->head_sent && x->leg.up && !x->refused)
+		x->leg.up->ops->end(&x->leg, trailers);
 }
 
 void exchange_abandon(struct exchange *x, const char *how)
@@ -634,8 +646,8 @@ void exchange_abandon(struct exchange *x, const char *how)
 	if (x->over)
 		return;
 	x->abandoned = true;
-	if (x->up && x->up->stream && x->head_sent)
-		stream_abort(x->up->stream);
+	if (x->leg.up && x->head_sent)
+		x->leg.up->ops->abort(&x->leg);
 	str_to_z(str_of(how), x->ended, sizeof(x->ended));
 }
 
@@ -654,7 +666,7 @@ bool exchange_waits_for_room(const struct exchange *x)
 
 struct upstream *exchange_upstream(const struct exchange *x)
 {
-	return x->up;
+	return x->leg.up;
 }
 
 static bool expects(const struct exchange *x)
@@ -663,39 +675,67 @@ static bool expects(const struct exchange *x)
 	       !x->request_ended && x->bytes_up == 0;
 }
 
+/* A stream may stand still for as long as a connection may. But a body of known length is there:
+ * who does not send it is broken, or means to hold the origin. */
+static uint64_t patience(const struct exchange *x)
+{
+	uint64_t idle = x->env->w->idle_ms;
+
+	if (x->limits.idle_s)
+		return (uint64_t)x->limits.idle_s * 1000;
+	if (x->request.body == BODY_LENGTH && !x->answer_begun && exchange_wants_body(x) &&
+	    idle > EXCHANGE_BODY_MS)
+		return EXCHANGE_BODY_MS;
+	return idle;
+}
+
 uint64_t exchange_deadline(const struct exchange *x)
 {
-	uint32_t limit;
+	uint64_t at;
 
 	if (x->over || x->refused || x->abandoned)
 		return 0;
 	if (x->step == STEP_DIAL)
-		return x->up ? x->up->deadline : 0;
+		return x->leg.up ? x->leg.up->deadline : 0;
 	if (x->step != STEP_RELAY)
 		return 0;
 	if (expects(x))
 		return x->sent_at + EXCHANGE_EXPECT_MS;
-	limit = x->env->w->idle_ms;
-	if (!x->answer_begun && (x->request_ended || limit > EXCHANGE_ANSWER_MS))
-		limit = EXCHANGE_ANSWER_MS;
-	return x->last_moved + limit;
+	at = x->last_moved + patience(x);
+	return at < exchange_last_moment(x) ? at : exchange_last_moment(x);
+}
+
+/* Who was waited for. */
+static void refuse_late(struct exchange *x)
+{
+	enum refusal_reason reason = REFUSAL_response_timeout;
+	char why[64];
+
+	if (clock_ms() >= exchange_last_moment(x)) {
+		snprintf(why, sizeof(why), "%u seconds in all", x->limits.total_s);
+		exchange_refuse(x, REFUSAL_limit_reached, str_of(why));
+		return;
+	}
+	if (!x->answer_begun && exchange_wants_body(x))
+		reason = REFUSAL_request_timeout;
+	else if (x->env->box->full(x->env->box_port))
+		reason = REFUSAL_answer_unread;
+	snprintf(why, sizeof(why), "nothing moved for %g s", (double)patience(x) / 1000);
+	exchange_refuse(x, reason, str_of(why));
 }
 
 void exchange_timeout(struct exchange *x)
 {
 	struct reply go_on = { .status = 100, .fields = &x->trailers };
 
-	if (x->step == STEP_DIAL && x->up) {
-		upstream_timeout(x->up);
+	if (x->step == STEP_DIAL && x->leg.up) {
+		upstream_timeout(x->leg.up);
 	} else if (expects(x)) {
 		x->continued = true;
 		x->env->box->interim(x->env->box_port, &go_on);
 		x->last_moved = clock_ms();
 	} else {
-		exchange_refuse(x,
-				exchange_wants_body(x) ? REFUSAL_request_timeout
-						       : REFUSAL_response_timeout,
-				STR_NONE);
+		refuse_late(x);
 	}
 }
 
@@ -708,6 +748,8 @@ struct exchange *exchange_new(const struct exchange_env *env)
 	if (!x)
 		return NULL;
 	x->env = env;
+	x->leg.wake = env->wake;
+	x->leg.arg = env->wake_arg;
 	x->policy = policy_hold(env->w->policy);
 	x->policies = env->w->policies;
 	buf_init(&x->method, HTTP1_LINE_MAX);
@@ -728,6 +770,7 @@ void exchange_free(struct exchange *x)
 	if (!x)
 		return;
 	drop_upstream(x);
+	limits_give_back(&x->holds);
 	scrub_free(x->scrub);
 	buf_wipe(&x->method);
 	buf_wipe(&x->target);

@@ -4,16 +4,17 @@
  * (struct box_ops, struct origin_ops) and that call it with what they have read. Either side is
  * held back by the other's queue: exchange_wants_body() and exchange_wants_answer().
  *
- * Ownership   exchange_free(); gives an upstream that can be used again back to env->kept. What
- *             ports hand in is copied or passed on before the call returns. Fields, edits and
- *             patterns are wiped.
+ * Ownership   exchange_free(); its leg goes back to the worker's pool (proxy/pool.h). What ports
+ *             hand in is copied or passed on before the call returns. Fields, edits and patterns
+ *             are wiped.
  * Blocking    never: where something must be waited for, exchange_step() returns, and the owner
  *             calls it again after any event of its streams, its questions or the ring.
  * Callbacks   box_ops and origin_ops from within exchange_step() and the exchange_*() that ports
  *             call.
  * Failure     a refusal is an answer; after the answer has begun, box->abort().
- * Limits      what the streams' queues hold; times as named here.
- * Tests       tests/unit/proxy/test_engine.c
+ * Limits      what the streams' queues hold; times as named here; w->idle_ms without a byte of a
+ *             stream in either direction, before its answer begins and after. None in all.
+ * Tests       tests/unit/proxy/test_engine.c, tests/unit/proxy/test_engine_streams.c
  */
 #ifndef PROXY_EXCHANGE_H
 #define PROXY_EXCHANGE_H
@@ -23,8 +24,7 @@
 #include "proxy/foreign.h"
 #include "proxy/upstream.h"
 
-#define EXCHANGE_ANSWER_MS                                                                         \
-	300000u /* the longest wait for an answer's head, or for more of a request */
+#define EXCHANGE_BODY_MS 300000u	/* a pause inside a request's body of known length */
 #define EXCHANGE_EXPECT_MS 1000u /* Expect: 100-continue: how long the origin is waited for */
 #define EXCHANGE_INTERIM_MAX 64u	/* answers before the answer */
 #define EXCHANGE_TEXT_MAX (3 * HTTP1_LINE_MAX)
@@ -44,6 +44,7 @@ struct request {
 	enum body_kind body;
 	uint64_t length;
 	bool expect_continue;
+	const struct fields *secrets;	/* of these names are fields that were put on; or NULL */
 };
 
 struct reply {
@@ -67,34 +68,51 @@ struct box_ops {
 	void (*hold)(void *port, bool hold);
 };
 
-/* The connection to the origin; @up is ready. */
+/* The way to the origin; the leg's upstream is ready. */
 struct origin_ops {
 	/* @fields: the request's, Host first; framing is added to them. */
-	void (*head)(struct upstream *up, const struct request *r, struct fields *fields);
-	void (*body)(struct upstream *up, struct str piece);
-	void (*end)(struct upstream *up, const struct fields *trailers);
-	bool (*full)(struct upstream *up);
+	void (*head)(struct leg *l, const struct request *r, struct fields *fields);
+	void (*body)(struct leg *l, struct str piece);
+	void (*end)(struct leg *l, const struct fields *trailers);
+	bool (*full)(const struct leg *l);
 	/* Reads what has come and calls exchange_answer_*(). True when something moved. */
-	bool (*read)(struct upstream *up, struct exchange *x);
-	/* Can the connection carry another exchange after this one? */
-	bool (*reusable)(struct upstream *up);
+	bool (*read)(struct leg *l, struct exchange *x);
+	/* Has the answer left the connection so that it can carry another exchange? */
+	bool (*reusable)(const struct leg *l);
+	/* Is it certain that the origin has done nothing about the request, and may another have
+	 * been meant? */
+	bool (*unprocessed)(const struct leg *l);
+	/* Nobody wants the answer any more: the origin is to see that. */
+	void (*abort)(struct leg *l);
+	/* The leg goes off. What is not finished is broken off. */
+	void (*leave)(struct leg *l);
+	/* The connection's state, from when it is ready to its end. False: out of memory. */
+	bool (*open)(struct upstream *u);
+	void (*close)(struct upstream *u);
+	/* Its stream of bytes has moved: the legs that are to be woken are marked. */
+	void (*look)(struct upstream *u);
+	/* May another leg come? */
+	bool (*has_room)(const struct upstream *u);
+	/* Queues what is to go out. True: that has made room, and legs are marked to be woken. */
+	bool (*flush)(struct upstream *u);
+	bool shared;			/* by many legs */
 };
 
 /* What an exchange knows of the connection that it is on. */
 struct exchange_env {
 	struct worker *w;
-	const struct tls_trust *trust;
 	struct site site;
 	struct addr literal;		/* where site.literal */
 	bool refusal_address;		/* all is refused here, in words */
 	uint64_t connection;		/* number of the connection, for the record */
 	uint64_t *next_exchange;
-	struct upstream **kept;		/* an idle upstream, or NULL */
-	stream_wake_fn *wake;		/* for upstreams and answers to questions */
+	stream_wake_fn *wake;		/* for the leg and answers to questions */
 	void *wake_arg;
 	const struct box_ops *box;
 	void *box_port;
-	const struct origin_ops *origin;
+	/* Where each request says itself where it goes (proxy/explicit.h), NULL else: makes @site
+	 * what it says. REFUSAL_COUNT, or what it is refused for. Called with wake_arg. */
+	enum refusal_reason (*aim)(void *arg, const struct request *r, const char **why);
 };
 
 /* @env is borrowed for the exchange's life. NULL: out of memory. */
@@ -105,7 +123,7 @@ void exchange_free(struct exchange *x);
 void exchange_begin(struct exchange *x, const struct request *r);
 /* A request that could not be read. */
 void exchange_malformed(struct exchange *x, enum refusal_reason reason, const char *why);
-bool exchange_wants_body(struct exchange *x);
+bool exchange_wants_body(const struct exchange *x);
 void exchange_request_body(struct exchange *x, struct str piece);
 void exchange_request_end(struct exchange *x, const struct fields *trailers);
 /* The box is gone, or broke off. */

@@ -76,6 +76,8 @@ void exchange_answer_head(struct exchange *x, struct reply *a)
 		interim(x, a);
 		return;
 	}
+	if (a->body == BODY_LENGTH && !exchange_download_fits(x, a->length))
+		return;
 	if (x->scrub && !is_plain(a)) {
 		exchange_refuse(x, REFUSAL_answer_undecodable, STR_NONE);
 		return;
@@ -93,6 +95,8 @@ void exchange_answer_head(struct exchange *x, struct reply *a)
 
 void exchange_answer_body(struct exchange *x, struct str piece)
 {
+	if (!exchange_download_fits(x, x->bytes_down + piece.n))
+		return;
 	if (!x->scrub) {
 		x->bytes_down += piece.n;
 		x->env->box->body(x->env->box_port, piece);

@@ -30,6 +30,7 @@ static void begin_again(struct exchange *x)
 {
 	adopt(x);
 	exchange_forget_grant(x);
+	limits_give_back(&x->holds);
 	x->path.n = x->query.n = 0;
 	x->decided = x->foreign_looked = false;
 	x->step = STEP_CHECK;
@@ -54,8 +55,8 @@ static struct decision decide_again(struct exchange *x)
 	struct buf path;
 
 	f.path = read_path(x, &path);
-	if (x->up)
-		f.addr = x->up->addr;
+	if (x->leg.up)
+		f.addr = x->leg.up->addr;
 	d = policy_decide(x->env->w->policy, &f);
 	buf_wipe(&path);
 	if (d.verdict == VERDICT_UNDECIDED)

@@ -5,12 +5,6 @@
 #include "proxy/exchange_state.h"
 #include "proxy/repeats.h"
 
-/* Refusals from here on are an origin's or our own trouble with an allowed request. */
-static bool is_trouble(enum refusal_reason reason)
-{
-	return reason >= REFUSAL_dns_failed || reason == REFUSAL_answer_undecodable;
-}
-
 /* Why it was refused, as the box was told: "connection-refused: 203.0.113.9: connection refused". */
 static void put_refusal(struct record *r, const struct exchange *x)
 {
@@ -28,7 +22,7 @@ static void put_verdict(struct record *r, const struct exchange *x)
 {
 	struct decision d = x->decision;
 
-	if (x->refused && !is_trouble(x->refusal.reason))
+	if (x->refused && !refusal_is_trouble(x->refusal.reason))
 		d.verdict = VERDICT_DENY;
 	if (!x->decided) {
 		record_str(r, REC_verdict, STR("deny"));
@@ -64,16 +58,16 @@ static void put_origin(struct record *r, const struct exchange *x)
 {
 	char text[ADDR_TEXT_MAX];
 
-	if (!x->up)
+	if (!x->leg.up)
 		return;
-	if (x->up->addr.family)
-		record_str(r, REC_address, str_of(addr_format(&x->up->addr, text)));
-	record_str(r, REC_upstream_cert, str_of(x->up->cert));
-	if (x->up->failed)
-		record_str(r, REC_attempts, str_of(x->up->attempts));
-	record_u64(r, REC_ms_resolve, x->up->ms_resolve);
-	record_u64(r, REC_ms_connect, x->up->ms_connect);
-	record_u64(r, REC_ms_tls, x->up->ms_tls);
+	if (x->leg.up->addr.family)
+		record_str(r, REC_address, str_of(addr_format(&x->leg.up->addr, text)));
+	record_str(r, REC_upstream_cert, str_of(x->leg.up->cert));
+	if (x->leg.up->failed)
+		record_str(r, REC_attempts, str_of(x->leg.up->attempts));
+	record_u64(r, REC_ms_resolve, x->leg.up->ms_resolve);
+	record_u64(r, REC_ms_connect, x->leg.up->ms_connect);
+	record_u64(r, REC_ms_tls, x->leg.up->ms_tls);
 }
 
 enum err exchange_record_begin(struct exchange *x)
@@ -154,7 +148,7 @@ enum err exchange_record_refusal(struct exchange *x)
 	enum err e;
 
 	/* What was allowed so far, or has begun, is told to its end. */
-	if (is_trouble(x->refusal.reason) || x->begun_recorded)
+	if (refusal_is_trouble(x->refusal.reason) || x->begun_recorded)
 		return write_refusal(x);
 	if (!repeats_first(x->env->w->repeats, &what, x->refusal.id))
 		return OK;

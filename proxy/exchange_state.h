@@ -12,12 +12,13 @@
 
 #include "proxy/kept_grant.h"
 #include "proxy/exchange.h"
+#include "proxy/limits.h"
 #include "proxy/record.h"
 
 #define EXCHANGE_WHY_MAX 512
 
-enum step { STEP_CHECK, STEP_DECIDE, STEP_DIAL, STEP_CONFIRM, STEP_FOREIGN, STEP_GRANT, STEP_BEGIN,
-	    STEP_SEND, STEP_RELAY, STEP_FINISH, STEP_COUNT };
+enum step { STEP_CHECK, STEP_DECIDE, STEP_LIMITS, STEP_DIAL, STEP_CONFIRM, STEP_FOREIGN, STEP_GRANT,
+	    STEP_BEGIN, STEP_SEND, STEP_RELAY, STEP_FINISH, STEP_COUNT };
 
 struct exchange {
 	const struct exchange_env *env;
@@ -40,13 +41,14 @@ struct exchange {
 	bool decided;
 	bool outlawed;			/* allowed, until a new policy came */
 	struct rule_info rule;
+	struct rule_limits limits;	/* the least of each; 0: none */
+	struct limit_holds holds;
 	struct foreign_found foreign;
 	bool foreign_looked, foreign_told;
 
 	/* the origin */
-	struct upstream *up;
+	struct leg leg;
 	bool retried;
-	uint64_t sent_from; /* the upstream's bytes before this request's first */
 	ask_id grant;
 	bool granted, asked;
 	enum grant_status grant_status;
@@ -86,6 +88,15 @@ void exchange_forget_grant(struct exchange *x);
 bool exchange_check(struct exchange *x);
 struct str exchange_host(const struct exchange *x);
 struct facts exchange_facts(const struct exchange *x);
+
+/* ---- exchange_limits.c ---- */
+/* All rules' that match; false: refused. */
+bool exchange_take_limits(struct exchange *x);
+/* Of what was sent and received so far, or will be; false: refused. */
+bool exchange_upload_fits(struct exchange *x);
+bool exchange_download_fits(struct exchange *x, uint64_t bytes);
+/* When it may last no longer. */
+uint64_t exchange_last_moment(const struct exchange *x);
 
 /* ---- exchange_record.c ---- */
 must_use enum err exchange_record_begin(struct exchange *x);

@@ -174,6 +174,22 @@ bool http_one_of(struct str name, const struct str *names, size_t n)
 	return false;
 }
 
+bool http_forbidden_in_trailer(struct str name)
+{
+	static const struct str names[] = {
+		STR_INIT("content-length"), STR_INIT("transfer-encoding"), STR_INIT("host"),
+		STR_INIT("connection"), STR_INIT("keep-alive"), STR_INIT("upgrade"), STR_INIT("te"),
+		STR_INIT("trailer"), STR_INIT("expect"), STR_INIT("range"), STR_INIT("max-forwards"),
+		STR_INIT("cache-control"), STR_INIT("authorization"), STR_INIT("proxy-authorization"),
+		STR_INIT("proxy-authenticate"), STR_INIT("proxy-connection"), STR_INIT("proxy-status"),
+		STR_INIT("www-authenticate"), STR_INIT("cookie"), STR_INIT("set-cookie"),
+		STR_INIT("content-encoding"), STR_INIT("content-type"), STR_INIT("content-range"),
+		STR_INIT("location"), STR_INIT("http2-settings"),
+	};
+
+	return http_one_of(name, names, sizeof(names) / sizeof(names[0]));
+}
+
 /* What Connection may not name, since it is meant for the far end (RFC 9110 7.6.1). Were it obeyed,
  * a box could have us take the framing, the name or the credential off its own request. */
 static bool is_end_to_end(struct str name)

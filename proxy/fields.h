@@ -58,6 +58,10 @@ static inline bool http_is_token(struct str s)
 /* Is @name one of these, without regard to case? */
 bool http_one_of(struct str name, const struct str *names, size_t n);
 
+/* What must not be read from a trailer (RFC 9110 6.5.1): framing, routing, request modifiers,
+ * authentication, how the content is to be read. Who sends it wants somebody to. */
+bool http_forbidden_in_trailer(struct str name);
+
 struct field_at {
 	uint32_t name, name_n, value, value_n;	/* offsets into the buffer */
 };

@@ -4,9 +4,9 @@
 
 /* ---- the request ---- */
 
-static enum refusal_reason read_refusal(unsigned status)
+enum refusal_reason h1_box_refusal(const struct http1_parser *parser)
 {
-	switch (status) {
+	switch (http1_status(parser)) {
 	case 414:
 		return REFUSAL_uri_too_long;
 	case 417:
@@ -27,7 +27,7 @@ static enum refusal_reason read_refusal(unsigned status)
 static void malformed(struct h1_box *b, struct exchange *x)
 {
 	b->keep = false;
-	exchange_malformed(x, read_refusal(http1_status(b->parser)), http1_error(b->parser));
+	exchange_malformed(x, h1_box_refusal(b->parser), http1_error(b->parser));
 }
 
 static void begin(struct h1_box *b, struct exchange *x)

@@ -27,6 +27,8 @@ extern const struct box_ops h1_box_ops;
 
 must_use enum err h1_box_init(struct h1_box *b, struct stream *stream, size_t max_headers);
 void h1_box_free(struct h1_box *b);
+/* What a parser that failed is refused with. */
+enum refusal_reason h1_box_refusal(const struct http1_parser *parser);
 /* A new exchange, where a request's head is there (or cannot be read); else NULL. */
 struct exchange *h1_box_request(struct h1_box *b, const struct exchange_env *env);
 /* Feeds the request's body as far as it is there and wanted. True when something moved. */

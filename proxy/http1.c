@@ -580,24 +580,6 @@ static enum http1_event read_chunk_end(struct http1_parser *p, struct str *in)
 	return H1_MORE;
 }
 
-/* What must not be read from a trailer (RFC 9110 6.5.1): framing, routing, request modifiers,
- * authentication, how the content is to be read. Who sends it wants somebody to. */
-static bool forbidden_in_trailer(struct str name)
-{
-	static const struct str names[] = {
-		STR_INIT("content-length"), STR_INIT("transfer-encoding"), STR_INIT("host"),
-		STR_INIT("connection"), STR_INIT("keep-alive"), STR_INIT("upgrade"), STR_INIT("te"),
-		STR_INIT("trailer"), STR_INIT("expect"), STR_INIT("range"), STR_INIT("max-forwards"),
-		STR_INIT("cache-control"), STR_INIT("authorization"), STR_INIT("proxy-authorization"),
-		STR_INIT("proxy-authenticate"), STR_INIT("proxy-connection"), STR_INIT("proxy-status"),
-		STR_INIT("www-authenticate"), STR_INIT("cookie"), STR_INIT("set-cookie"),
-		STR_INIT("content-encoding"), STR_INIT("content-type"), STR_INIT("content-range"),
-		STR_INIT("location"), STR_INIT("http2-settings"),
-	};
-
-	return http_one_of(name, names, sizeof(names) / sizeof(names[0]));
-}
-
 static enum http1_event read_trailers(struct http1_parser *p, struct str *in)
 {
 	size_t before = p->trailers.n;
@@ -609,7 +591,7 @@ static enum http1_event read_trailers(struct http1_parser *p, struct str *in)
 		return p->trailers.n ? H1_TRAILERS : H1_MORE;
 	}
 	if (e == H1_MORE && p->trailers.n > before &&
-	    forbidden_in_trailer(fields_name(&p->trailers, before)))
+	    http_forbidden_in_trailer(fields_name(&p->trailers, before)))
 		return fail(p, 400, "a field that must not be a trailer");
 	return e;
 }

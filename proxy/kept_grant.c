@@ -6,20 +6,34 @@
 #include "proxy/clock.h"
 #include "proxy/http1.h"
 
-struct kept_grant {
-	struct lasting_grant grant;	/* until_ms 0: nothing is kept */
+struct kept {
+	struct kept *next;
+	struct lasting_grant grant;
 	struct fields edits;
 	struct scrub *scrub;
+};
+
+struct kept_grant {
+	struct kept *first;	/* the last that was put */
+	unsigned n;
 	struct event *timer;
 };
 
-static void forget(struct kept_grant *k)
+static void forget(struct kept_grant *k, struct kept **at)
 {
-	fields_wipe(&k->edits);
-	fields_init(&k->edits, HTTP1_HEADERS_MAX);
-	scrub_free(k->scrub);
-	k->scrub = NULL;
-	k->grant.until_ms = 0;
+	struct kept *one = *at;
+
+	*at = one->next;
+	k->n--;
+	fields_wipe(&one->edits);
+	scrub_free(one->scrub);
+	free(one);
+}
+
+static void forget_all(struct kept_grant *k)
+{
+	while (k->first)
+		forget(k, &k->first);
 }
 
 static void wake_in(struct kept_grant *k, uint64_t ms)
@@ -27,21 +41,29 @@ static void wake_in(struct kept_grant *k, uint64_t ms)
 	struct timeval tv = { (time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000) };
 
 	if (event_add(k->timer, &tv) < 0)
-		forget(k);
+		forget_all(k);
 }
 
 /* The timer is set once for several grants that follow each other: it may come early. */
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct kept_grant *k = arg;
-	uint64_t now = clock_ms();
+	uint64_t now = clock_ms(), next = UINT64_MAX;
 
 	(void)fd;
 	(void)what;
-	if (k->grant.until_ms > now)
-		wake_in(k, k->grant.until_ms - now);
-	else if (k->grant.until_ms)
-		forget(k);
+	for (struct kept **at = &k->first; *at;) {
+		uint64_t until = (*at)->grant.until_ms;
+
+		if (until <= now) {
+			forget(k, at);
+			continue;
+		}
+		next = until < next ? until : next;
+		at = &(*at)->next;
+	}
+	if (k->first)
+		wake_in(k, next - now);
 }
 
 struct kept_grant *kept_grant_new(struct event_base *base)
@@ -50,7 +72,6 @@ struct kept_grant *kept_grant_new(struct event_base *base)
 
 	if (!k)
 		return NULL;
-	fields_init(&k->edits, HTTP1_HEADERS_MAX);
 	k->timer = evtimer_new(base, on_timer, k);
 	if (!k->timer) {
 		kept_grant_free(k);
@@ -63,8 +84,7 @@ void kept_grant_free(struct kept_grant *k)
 {
 	if (!k)
 		return;
-	fields_wipe(&k->edits);
-	scrub_free(k->scrub);
+	forget_all(k);
 	if (k->timer)
 		event_free(k->timer);
 	free(k);
@@ -81,30 +101,51 @@ void kept_grant_put(struct kept_grant *k, const struct lasting_grant *grant, str
 		    struct scrub **scrub)
 {
 	uint64_t now = clock_ms();
+	bool keeps = grant->until_ms > now && k->n < KEPT_GRANTS_MAX;
+	struct kept *one = keeps ? calloc(1, sizeof(*one)) : NULL;
 
-	scrub_free(k->scrub);
-	k->grant = *grant;
-	move_fields(&k->edits, edits);
-	k->scrub = *scrub;
+	if (one) {
+		one->grant = *grant;
+		move_fields(&one->edits, edits);
+		one->scrub = *scrub;
+		one->next = k->first;
+		k->first = one;
+		k->n++;
+	} else {
+		fields_wipe(edits);
+		scrub_free(*scrub);
+	}
 	*scrub = NULL;
-	if (grant->until_ms <= now)
-		forget(k);
-	else if (!evtimer_pending(k->timer, NULL))
+	if (one && !evtimer_pending(k->timer, NULL))
 		wake_in(k, grant->until_ms - now);
+}
+
+static bool is_for(const struct kept *one, struct rule_ref rule)
+{
+	return one->grant.rule.image == rule.image && one->grant.rule.rule == rule.rule;
 }
 
 bool kept_grant_take(struct kept_grant *k, struct rule_ref rule, unsigned policies,
 		     struct lasting_grant *grant, struct fields *edits, struct scrub **scrub)
 {
-	if (k->grant.until_ms <= clock_ms() || k->grant.policies != policies ||
-	    k->grant.rule.image != rule.image || k->grant.rule.rule != rule.rule) {
-		forget(k);
-		return false;
+	struct kept **at = &k->first;
+	uint64_t now = k->first ? clock_ms() : 0;
+
+	while (*at) {
+		struct kept *one = *at;
+
+		if (one->grant.until_ms <= now || one->grant.policies != policies) {
+			forget(k, at);
+		} else if (is_for(one, rule)) {
+			*grant = one->grant;
+			move_fields(edits, &one->edits);
+			*scrub = one->scrub;
+			one->scrub = NULL;
+			forget(k, at);
+			return true;
+		} else {
+			at = &one->next;
+		}
 	}
-	*grant = k->grant;
-	move_fields(edits, &k->edits);
-	*scrub = k->scrub;
-	k->scrub = NULL;
-	k->grant.until_ms = 0;
-	return true;
+	return false;
 }

@@ -1,7 +1,9 @@
 /* Theory of operation
  *
- * Orders are carried out one after the other, each with one answer that repeats its number. Only a
- * box with folders of the host waits, until a child has seen that their file system answers. Roles
+ * Orders are carried out one after the other, each with one answer that repeats its number. What
+ * lies on a disk that may not answer, an asker looks at (asker.h), and its order waits: a policy's
+ * file, a namespace by its path, a box's folders. So does a policy's source until a reader has made
+ * of it what it is to be kept as. Roles
  * are started as the supervisor's children, not the launcher's: they die with it and it waits for
  * them. So is a second launcher, which takes over when the first has died. Keepers are the
  * launcher's own children: all that the supervisor needs of one is its channel.
@@ -30,9 +32,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "policy/policy.h"
+#include "proxy/asker.h"
 #include "proxy/log_rotate.h"
 #include "proxy/messages.h"
 #include "proxy/policy_store.h"
+#include "proxy/reader_client.h"
 #include "proxy/run_folders.h"
 #include "sandbox/box.h"
 #include "sandbox/channel.h"
@@ -41,14 +46,14 @@
 #define BOX_TEXTS_MAX (4u << 20)	/* arguments and environment together */
 #define KEPT_MAX 8
 #define BOXED_TEXT_MAX 1024u	/* of msg_boxed.text */
-#define FOLDERS_PATIENCE_S 10
+#define KEEP_PATIENCE_MS ((READER_WAIT_S + 10) * 1000)
 
 struct launcher {
 	const struct launcher_job *job;
 	struct event_base *base;
 	struct channel *channel;
 	int children;
-	struct order *orders;	/* boxes whose folders have not answered yet */
+	struct askers *askers;
 };
 
 static void answer(struct launcher *l, uint16_t type, const void *msg, const int *fds, size_t n)
@@ -102,34 +107,23 @@ static void launch(struct launcher *l, const struct msg_launch *m)
 
 /* ---- wires ---- */
 
-/* The supervisor may not look into other processes' folders, where most of these are. */
-static int open_netns(struct str path, struct wire_error *why)
+static void refuse_wire(struct launcher *l, uint32_t id, const char *what, int code)
 {
-	char name[PATH_MAX];
-	int fd;
+	const struct msg_wired done = { .id = id, .code = code ? (uint32_t)code : EIO,
+					.what = str_of(what) };
 
-	snprintf(name, sizeof(name), "%.*s", STR_ARG(path));
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		*why = (struct wire_error){ WIRE_GIVEN, errno };
-	return fd;
+	answer(l, MSG_WIRED, &done, NULL, 0);
 }
 
-static void make_wire(struct launcher *l, const struct msg_wire *m, int netns)
+static void make_wire(struct launcher *l, uint32_t id, uint32_t index, int netns)
 {
-	struct msg_wired done = { .id = m->id };
+	struct msg_wired done = { .id = id };
 	struct wire_error why = { "out of memory", ENOMEM };
 	struct wire_box b;
-	bool made = (!m->netns.n || (netns = open_netns(m->netns, &why)) >= 0) &&
-		    wire_box_open(l->job->gateway, m->index, &l->job->settings->link_pool, netns,
-				  &b, &why) == OK;
 
-	if (m->netns.n && netns >= 0)
-		close(netns);
-	if (!made) {
-		done.code = why.code ? (uint32_t)why.code : EIO;
-		done.what = str_of(why.what);
-		answer(l, MSG_WIRED, &done, NULL, 0);
+	if (wire_box_open(l->job->gateway, index, &l->job->settings->link_pool, netns, &b,
+			  &why) != OK) {
+		refuse_wire(l, id, why.what, why.code);
 		return;
 	}
 	done.link = str_of(b.ifname);
@@ -141,6 +135,132 @@ static void make_wire(struct launcher *l, const struct msg_wire *m, int netns)
 				  [FD_WIRED_DNS_UDP] = b.dns_udp, [FD_WIRED_DNS_TCP] = b.dns_tcp,
 				  [FD_WIRED_NFLOG] = b.nflog }, FD_WIRED_N);
 	wire_box_release(&b);
+}
+
+/* ---- what lies on somebody's disk ---- */
+
+/* An order that waits for one file. */
+struct file_order {
+	struct launcher *l;
+	uint32_t id, index;		/* @index: of a wire */
+	char file[MSG_PATH_MAX + 1];
+	char digest[POLICY_DIGEST_HEX + 1];	/* to be kept as */
+};
+
+/* 0, or an errno. Takes @o over where it is 0. */
+static int ask_file(struct file_order *o, const struct asker_job *how)
+{
+	const char *const paths[] = { o->file, NULL };
+	struct asker_job job = *how;
+
+	job.arg = o;
+	job.paths = paths;
+	return asker_ask(o->l->askers, &job);
+}
+
+static struct file_order *file_order_new(struct launcher *l, uint32_t id, struct str file)
+{
+	struct file_order *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->l = l;
+	o->id = id;
+	snprintf(o->file, sizeof(o->file), "%.*s", STR_ARG(file));
+	return o;
+}
+
+/* The supervisor may not look into other processes' folders, where most of these are. */
+static void open_netns(void *arg, int fd, struct asked *out)
+{
+	const struct file_order *o = arg;
+
+	(void)fd;
+	out->fd = open(o->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	out->code = out->fd < 0 ? errno : 0;
+}
+
+static void netns_opened(void *arg, struct asked *asked)
+{
+	struct file_order *o = arg;
+
+	if (asked->code)
+		refuse_wire(o->l, o->id, WIRE_GIVEN, asked->code);
+	else
+		make_wire(o->l, o->id, o->index, asked->fd);
+	channel_close_fds(&asked->fd, 1);
+	free(o);
+}
+
+static void wire(struct launcher *l, const struct msg_wire *m, int netns)
+{
+	static const struct asker_job job = { .ask = open_netns, .done = netns_opened, .fd = -1,
+					      .patience_ms = DISK_PATIENCE_MS };
+	struct file_order *o;
+	int code = ENOMEM;
+
+	if (!m->netns.n) {
+		make_wire(l, m->id, m->index, netns);
+		return;
+	}
+	o = file_order_new(l, m->id, m->netns);
+	if (o) {
+		o->index = m->index;
+		code = ask_file(o, &job);
+	}
+	if (code) {
+		refuse_wire(l, m->id, WIRE_GIVEN, code);
+		free(o);
+	}
+}
+
+/* A policy's file, read whole. */
+static void read_source(void *arg, int fd, struct asked *out)
+{
+	const struct file_order *o = arg;
+	struct buf why;
+
+	(void)fd;
+	buf_init(&why, ASKED_TEXT_MAX);
+	out->fd = reader_source(o->file, &why);
+	if (out->fd < 0)
+		out->code = EIO;
+	snprintf(out->text, sizeof(out->text), "%.*s", STR_ARG(buf_str(&why)));
+	buf_free(&why);
+}
+
+static void tell_source(struct launcher *l, uint32_t id, struct str file, struct asked *asked)
+{
+	struct msg_source_is done = { .id = id };
+
+	if (asked->code && !asked->text[0])
+		snprintf(asked->text, sizeof(asked->text), "the policy %.*s: %s", STR_ARG(file),
+			 asked_why(asked->code));
+	done.why = str_of(asked->text);
+	answer(l, MSG_SOURCE_IS, &done, &asked->fd, asked->code == 0);
+}
+
+static void source_read(void *arg, struct asked *asked)
+{
+	struct file_order *o = arg;
+
+	tell_source(o->l, o->id, str_of(o->file), asked);
+	channel_close_fds(&asked->fd, 1);
+	free(o);
+}
+
+static void source(struct launcher *l, const struct msg_source *m)
+{
+	static const struct asker_job job = { .ask = read_source, .done = source_read, .fd = -1,
+					      .patience_ms = DISK_PATIENCE_MS };
+	struct file_order *o = file_order_new(l, m->id, m->file);
+	struct asked none = { .fd = -1 };
+
+	none.code = o ? ask_file(o, &job) : ENOMEM;
+	if (none.code) {
+		tell_source(l, m->id, m->file, &none);
+		free(o);
+	}
 }
 
 /* ---- boxes ---- */
@@ -279,14 +399,12 @@ static bool make(const struct launcher *l, const struct box_spec *spec, int *cha
 
 /* A box that waits until its folders have answered. */
 struct order {
-	struct order *next;
 	struct launcher *l;
 	struct msg_box m;		/* of its texts only the certificate is used */
 	struct box_words words;
 	struct buf ca_pem;
 	int fds[FD_BOX_N];
-	pid_t asker;
-	struct event *patience;
+	const char *asked[3 + KEPT_MAX + 1];	/* of the words */
 };
 
 static void start_box(struct launcher *l, struct order *o, const struct texts *t,
@@ -344,8 +462,6 @@ static void carry_out(struct order *o)
 
 static void order_free(struct order *o)
 {
-	if (o->patience)
-		event_free(o->patience);
 	channel_close_fds(o->fds, FD_BOX_N);
 	buf_free(&o->ca_pem);
 	free(o);
@@ -375,84 +491,63 @@ static struct order *order_new(struct launcher *l, const struct msg_box *m, cons
 
 /* ---- do its folders answer? ---- */
 
-static _Noreturn void ask_folders(const struct box_words *w)
+/* Here only the paths count: what is there is looked at again when it is used. */
+static void ask_folders(void *arg, int fd, struct asked *out)
 {
-	const char *const paths[] = { w->rootfs, w->workspace, w->output };
+	const struct order *o = arg;
 	char real[PATH_MAX];
-	struct stat st;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)syscall(SYS_close_range, 0, ~0U, 0);
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
-		if (paths[i][0] && lstat(paths[i], &st) == 0)
-			(void)!realpath(paths[i], real);
-	_exit(0);
-}
-
-static void take_out(struct order *o)
-{
-	struct order **at = &o->l->orders;
-
-	while (*at != o)
-		at = &(*at)->next;
-	*at = o->next;
-}
-
-static void on_no_patience(evutil_socket_t fd, short what, void *arg)
-{
-	struct order *o = arg;
 
 	(void)fd;
-	(void)what;
-	take_out(o);
-	(void)kill(o->asker, SIGKILL);
-	refuse_box(o->l, o->m.id, "the file system of its root, workspace or output does not answer");
+	(void)out;
+	for (size_t i = 0; o->asked[i]; i++)
+		(void)!realpath(o->asked[i], real);
+}
+
+static void folders_answered(void *arg, struct asked *asked)
+{
+	struct order *o = arg;
+	char why[PATH_MAX];
+
+	snprintf(why, sizeof(why), "its root, workspace, output or policy: %s",
+		 asked_why(asked->code));
+	if (asked->code)
+		refuse_box(o->l, o->m.id, why);
+	else
+		carry_out(o);
 	order_free(o);
 }
 
-/* What hangs there hangs a process of its own. */
-static bool wait_for_folders(struct order *o)
+/* Those of the host's that it is made of, and that it must not change. */
+static void list_folders(struct order *o)
 {
-	const struct timeval patience = { FOLDERS_PATIENCE_S, 0 };
+	const struct box_words *w = &o->words;
+	const char *const own[] = { w->rootfs, w->workspace, w->output };
+	size_t n = 0;
 
-	o->patience = evtimer_new(o->l->base, on_no_patience, o);
-	if (!o->patience || event_add(o->patience, &patience) < 0)
-		return false;
-	o->asker = fork();
-	if (o->asker == 0)
-		ask_folders(&o->words);
-	if (o->asker < 0)
-		return false;
-	o->next = o->l->orders;
-	o->l->orders = o;
-	return true;
-}
-
-static void folders_answered(struct launcher *l, pid_t asker)
-{
-	struct order *o = l->orders;
-
-	while (o && o->asker != asker)
-		o = o->next;
-	if (!o)
-		return;
-	take_out(o);
-	carry_out(o);
-	order_free(o);
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (own[i][0])
+			o->asked[n++] = own[i];
+	for (size_t i = 0; w->workspace[0] && w->kept[i]; i++)
+		o->asked[n++] = w->kept[i];
 }
 
 static void make_box(struct launcher *l, const struct msg_box *m, const int *fds)
 {
 	struct order *o = order_new(l, m, fds);
+	struct asker_job job = { .ask = ask_folders, .done = folders_answered, .arg = o, .fd = -1,
+				 .patience_ms = DISK_PATIENCE_MS };
+	struct asked none = { .fd = -1 };
 
 	if (!o) {
 		refuse_box(l, m->id, "out of memory or descriptors");
 		return;
 	}
-	if ((m->rootfs.n || m->workspace.n || m->output.n) && wait_for_folders(o))
-		return;
-	carry_out(o);
-	order_free(o);
+	list_folders(o);
+	job.paths = o->asked;
+	if (o->asked[0])
+		none.code = asker_ask(l->askers, &job);
+	if (!o->asked[0] || none.code)
+		folders_answered(o, &none);
 }
 
 /* ---- the log ---- */
@@ -470,13 +565,68 @@ static void rotate(struct launcher *l)
 		close(fd);
 }
 
-static void keep_policy(const struct launcher *l, const struct msg_keep_policy *m, int source)
+/* In an asker, since it takes a reader's time. What the source is kept as is what a reader makes of
+ * it, whatever was said. */
+static void keep_source(void *arg, int source, struct asked *out)
 {
-	enum err e = policy_store_put(l->job->log_path, m->digest, source);
+	const struct file_order *o = arg;
+	struct reader_job job = { .file = o->file, .source = source,
+				  .settings = o->l->job->settings,
+				  .programs = o->l->job->programs };
+	struct policy *p = NULL;
+	const char *why = "does not load";
+	int image = -1;
+	enum err e;
 
-	if (e)
-		fprintf(stderr, "exeat: a policy's source could not be kept beside the log: %s\n",
-			e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+	out->code = EBADMSG;
+	if (!reader_sealed(source)) {
+		why = "can still be changed";
+	} else if (reader_compile(&job, &image, NULL, NULL) && policy_map(&image, 1, &p) == OK) {
+		why = "is another's";
+		if (str_eq(policy_digest(p), str_of(o->digest))) {
+			e = policy_store_put(o->l->job->log_path, str_of(o->digest), source);
+			out->code = e ? EIO : 0;
+			why = e == ERR_SYSTEM ? strerror(errno) : err_text(e);
+		}
+	}
+	snprintf(out->text, sizeof(out->text), "%s", why);
+}
+
+static void tell_kept(struct str file, const struct asked *asked)
+{
+	if (asked->code)
+		fprintf(stderr, "exeat: the source of the policy %.*s is not kept beside the log: %s\n",
+			STR_ARG(file),
+			asked->text[0] ? asked->text
+				       : asked->code == ETIMEDOUT ? "it takes too long"
+								  : asked_why(asked->code));
+}
+
+static void source_kept(void *arg, struct asked *asked)
+{
+	struct file_order *o = arg;
+
+	tell_kept(str_of(o->file), asked);
+	free(o);
+}
+
+static void keep_policy(struct launcher *l, const struct msg_keep_policy *m, int source)
+{
+	const struct asker_job job = { .ask = keep_source, .done = source_kept, .fd = source,
+				       .patience_ms = KEEP_PATIENCE_MS };
+	struct asked none = { .fd = -1 };
+	struct file_order *o;
+
+	if (policy_store_renew(l->job->log_path, m->digest) == OK)
+		return;
+	o = file_order_new(l, 0, m->file);
+	if (o)
+		snprintf(o->digest, sizeof(o->digest), "%.*s", STR_ARG(m->digest));
+	none.code = o ? ask_file(o, &job) : ENOMEM;
+	if (none.code) {
+		tell_kept(m->file, &none);
+		free(o);
+	}
 }
 
 /* ---- life ---- */
@@ -494,10 +644,13 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 		launch(l, msg);
 		break;
 	case MSG_WIRE:
-		make_wire(l, msg, n_fds ? fds[0] : -1);
+		wire(l, msg, n_fds ? fds[0] : -1);
 		break;
 	case MSG_BOX:
 		make_box(l, msg, fds);
+		break;
+	case MSG_SOURCE:
+		source(l, msg);
 		break;
 	case MSG_ROTATE:
 		rotate(l);
@@ -519,13 +672,14 @@ static void on_closed(void *arg, const char *why)
 
 static void on_children(evutil_socket_t fd, short what, void *arg)
 {
+	struct launcher *l = arg;
 	struct signalfd_siginfo info;
 	pid_t pid;
 
 	(void)what;
 	(void)!read(fd, &info, sizeof(info));
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		folders_answered(arg, pid);
+		askers_reap(l->askers, pid);
 }
 
 static bool watch_children(struct launcher *l)
@@ -570,7 +724,8 @@ static void run(const struct launcher_job *job, int fd, pid_t parent)
 	}
 	l.base = event_base_new();
 	l.channel = l.base ? channel_new(l.base, fd, &peer) : NULL;
-	if (!l.channel || !watch_children(&l))
+	l.askers = l.base ? askers_new(l.base) : NULL;
+	if (!l.channel || !l.askers || !watch_children(&l))
 		_exit(1);
 	channel_set_phase(l.channel, PHASE_RUN);
 	box_ask_version();

@@ -7,9 +7,11 @@
  *
  * Ownership   launcher_start(): *channel_fd is the caller's; the rest of @job is borrowed until it
  *             returns (the child has a copy).
- * Blocking    launcher_start() does not. The launcher itself works on one order after the other.
+ * Blocking    launcher_start() does not. The launcher itself works on one order after the other;
+ *             what lies on a disk that may hang is an asker's (asker.h).
  * Failure     ERR_SYSTEM with errno. What goes wrong later is in the answers.
- * Tests       tests/unit/proxy/test_launcher.c, tests/e2e/test_deaths.py
+ * Limits      DISK_PATIENCE_MS, and asker.h's.
+ * Tests       tests/unit/proxy/test_launcher.c, tests/e2e/test_deaths.py, test_hung.py
  */
 #ifndef PROXY_LAUNCHER_H
 #define PROXY_LAUNCHER_H
@@ -19,6 +21,8 @@
 #include "proxy/role_start.h"
 #include "proxy/settings.h"
 #include "sandbox/wire.h"
+
+#define DISK_PATIENCE_MS 10000	/* for what an order names, on whatever disk it lies */
 
 struct launcher_job {
 	const char *programs;		/* the folder of the roles' programs */

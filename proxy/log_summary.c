@@ -142,11 +142,19 @@ static struct str host_of(const json_t *object)
 	return host;
 }
 
+/* The end of a connection in which no requests are seen? */
+static bool is_unopened(const json_t *object, struct str kind)
+{
+	return str_eq(kind, STR("connection")) && str_eq(log_text(object, "phase"), STR("close")) &&
+	       (str_eq(log_text(object, "protocol"), STR("tcp")) ||
+		str_eq(log_text(object, "tls"), STR("passthrough")));
+}
+
 /* What a line adds; false: nothing. */
 static bool weigh(const json_t *object, struct str kind, struct row *what)
 {
 	bool denied = str_eq(log_text(object, "verdict"), STR("deny"));
-	bool request = str_eq(kind, STR("request"));
+	bool request = str_eq(kind, STR("request")) || is_unopened(object, kind);
 
 	if (str_eq(log_text(object, "phase"), STR("begin")) || (!request && !denied))
 		return false;

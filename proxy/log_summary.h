@@ -1,6 +1,7 @@
 /* proxy/log_summary.h - what an audit log says in sum: hosts, refusals, credentials, sandboxes
  *
- * Lines that stand for several (a count) count as that many. Of a request only its end counts.
+ * Lines that stand for several (a count) count as that many. Of a request only its end counts,
+ * and likewise of a connection that was not opened, which counts as a request.
  *
  * Ownership   log_summary_new() makes one for log_summary_free(); lines are borrowed for the call.
  * Blocking    never; log_summary_print() writes to a file.

@@ -35,6 +35,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_worker_start, U32, idle_ms, 0),
 		F(struct msg_worker_start, U8, synced, 0),
 		F(struct msg_worker_start, U64, memory, 0),
+		F(struct msg_worker_start, U16, proxy_port, 0),
 		F(struct msg_worker_start, STR, contact, MSG_CONTACT_MAX) }),
 	ROW(DIALER_START, S, D, PHASE_START, msg_dialer_start, .once = true, FDS(3, 3), .fields = {
 		F(struct msg_dialer_start, LIST, servers, 8),
@@ -109,8 +110,15 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_boxed, U32, id, 0),
 		F(struct msg_boxed, U8, ok, 0),
 		F(struct msg_boxed, STR, text, TEXT_MAX) }),
+	ROW(SOURCE, S, L, PHASE_RUN, msg_source, .fields = {
+		F(struct msg_source, U32, id, 0),
+		F(struct msg_source, STR, file, MSG_PATH_MAX) }),
+	ROW(SOURCE_IS, L, S, PHASE_RUN, msg_source_is, FDS(0, 1), .fields = {
+		F(struct msg_source_is, U32, id, 0),
+		F(struct msg_source_is, STR, why, MSG_DIAGNOSTICS_MAX) }),
 	ROW(KEEP_POLICY, S, L, PHASE_RUN, msg_keep_policy, FDS(1, 1), .fields = {
-		F(struct msg_keep_policy, STR, digest, 64) }),
+		F(struct msg_keep_policy, STR, digest, 64),
+		F(struct msg_keep_policy, STR, file, MSG_PATH_MAX) }),
 	ROW(ROTATE, S, L, PHASE_RUN, msg_rotate, .fields = { F(struct msg_rotate, U32, id, 0) }),
 	ROW(ROTATED, L, S, PHASE_RUN, msg_log_file, FDS(0, 1), .fields = {
 		F(struct msg_log_file, U32, code, 0) }),
@@ -118,6 +126,7 @@ const struct message_row exeat_messages[] = {
 	ROW(SANDBOX, S, ROLE_ANY, PHASE_RUN, msg_sandbox, FDS(FD_SANDBOX_POLICY + 1, FD_SANDBOX_POLICY + POLICIES_MAX),
 	    .fields = {
 		F(struct msg_sandbox, U32, sandbox, 0),
+		F(struct msg_sandbox, U32, join, 0),
 		F(struct msg_sandbox, STR, name, MSG_SANDBOX_NAME_MAX),
 		F(struct msg_sandbox, STR, ca, MSG_SEALED_MAX) }),
 	ROW(SANDBOX_CA, B, S, PHASE_RUN, msg_sandbox_ca, .fields = {
@@ -128,6 +137,7 @@ const struct message_row exeat_messages[] = {
 		F(struct msg_sandbox_gone, U32, sandbox, 0) }),
 	ROW(PEER, S, ROLE_ANY, PHASE_RUN, msg_peer, FDS(1, 1), .fields = {
 		F(struct msg_peer, U32, sandbox, 0),
+		F(struct msg_peer, U32, join, 0),
 		F(struct msg_peer, U8, role, 0) }),
 	ROW(POLICY, S, ROLE_ANY, PHASE_RUN, msg_policy, FDS(1, POLICIES_MAX), .fields = {
 		F(struct msg_policy, U32, sandbox, 0) }),
@@ -246,6 +256,7 @@ const struct message_row exeat_messages[] = {
 
 	ROW(SANDBOX_LOST, ROLE_ANY, S, PHASE_RUN, msg_sandbox_lost, .fields = {
 		F(struct msg_sandbox_lost, U32, sandbox, 0),
+		F(struct msg_sandbox_lost, U32, join, 0),
 		F(struct msg_sandbox_lost, STR, why, TEXT_MAX) }),
 	{ 0 },
 };

@@ -34,6 +34,8 @@ enum message_type {
 	MSG_WIRED,
 	MSG_BOX,		/* a container on it */
 	MSG_BOXED,
+	MSG_SOURCE,		/* a policy's file is to be read */
+	MSG_SOURCE_IS,
 	MSG_KEEP_POLICY,	/* a policy's source is kept beside the log */
 	MSG_ROTATE,		/* the log's file is put aside, and a new one opened */
 	MSG_ROTATED,
@@ -115,6 +117,7 @@ struct msg_worker_start {
 	uint32_t max_connections, max_headers, idle_ms;
 	uint8_t synced;			/* a request waits until its record is on the disk */
 	uint64_t memory;		/* bytes that it may have */
+	uint16_t proxy_port;		/* of the gateway's address; 0: no explicit proxy */
 	struct str contact;		/* for the notice page; may be empty */
 };
 
@@ -218,8 +221,19 @@ struct msg_boxed {			/* descriptor, where it works: the keeper's channel */
 	struct str text;		/* "container/runc 1.1.5" */
 };
 
-struct msg_keep_policy {		/* descriptor: the source */
+struct msg_source {
+	uint32_t id;
+	struct str file;
+};
+
+struct msg_source_is {		/* descriptor, where it was read: its bytes, sealed */
+	uint32_t id;
+	struct str why;			/* it was not */
+};
+
+struct msg_keep_policy {		/* descriptor: the source, as it came with SOURCE_IS */
 	struct str digest;
+	struct str file;		/* as it was compiled */
 };
 
 struct msg_rotate {
@@ -232,6 +246,7 @@ struct msg_sandbox_gone {
 
 struct msg_peer {			/* descriptor: the channel */
 	uint32_t sandbox;		/* 0 to a worker: it has one only */
+	uint32_t join;
 	uint8_t role;			/* who is at its other end */
 };
 
@@ -275,6 +290,7 @@ struct msg_access_taken {
 
 struct msg_sandbox {
 	uint32_t sandbox;		/* the supervisor's number for it */
+	uint32_t join;		/* a number of its own for each worker that it has had */
 	struct str name;
 	struct str ca;		/* to the broker, of a sandbox that has one: as it was sealed */
 };
@@ -446,7 +462,7 @@ struct msg_tickets_told {
 };
 
 struct msg_sandbox_lost {
-	uint32_t sandbox;
+	uint32_t sandbox, join;		/* as they came: a later worker is not meant */
 	struct str why;
 };
 

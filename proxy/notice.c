@@ -126,12 +126,25 @@ bool notice_take(struct notice *n, int fd)
 {
 	struct notice_connection *c;
 
-	if (n->n >= NOTICE_CONNECTIONS_MAX)
+	if (!notice_has_room(n))
 		return false;
 	c = notice_connection_new(n, fd);
 	if (c)
 		notice_connection_pump(c);
 	return true;
+}
+
+bool notice_has_room(const struct notice *n)
+{
+	return n->n < NOTICE_CONNECTIONS_MAX;
+}
+
+void notice_take_stream(struct notice *n, struct stream *stream)
+{
+	struct notice_connection *c = notice_connection_adopt(n, stream);
+
+	if (c)
+		notice_connection_pump(c);
 }
 
 /* ---- life ---- */

@@ -21,6 +21,8 @@
 
 #include "proxy/worker.h"
 
+struct stream;
+
 #define NOTICE_NAME "exeat.internal"
 #define NOTICE_URL "http://" NOTICE_NAME
 #define NOTICE_CONNECTIONS_MAX 32
@@ -35,5 +37,9 @@ struct notice *notice_new(struct worker *w, struct str contact);
 void notice_free(struct notice *n);
 /* False: there are too many; the descriptor is the caller's still. */
 bool notice_take(struct notice *n, int fd);
+bool notice_has_room(const struct notice *n);
+/* One that came by the explicit proxy, with what it has not read yet: it ends with the first
+ * answer. Takes the stream over; there is room. */
+void notice_take_stream(struct notice *n, struct stream *stream);
 
 #endif

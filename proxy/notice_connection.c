@@ -14,7 +14,6 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "proxy/clock.h"
 #include "proxy/http1.h"
@@ -36,6 +35,7 @@ struct notice_connection {
 	enum state state;
 	uint64_t deadline;
 	bool over, begun, sent;
+	bool once;			/* it ends with its first answer */
 	/* the request */
 	bool head_seen, keep, head_only;
 	unsigned minor;
@@ -215,7 +215,7 @@ static void take_head(struct notice_connection *c)
 	const struct http1_head *h = http1_head(c->parser);
 
 	c->head_seen = true;
-	c->keep = h->keep_alive;
+	c->keep = h->keep_alive && !c->once;
 	c->minor = h->minor;
 	c->head_only = str_eq(h->method, STR("HEAD"));
 	buf_put_str(&c->method, h->method);
@@ -352,12 +352,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-struct notice_connection *notice_connection_new(struct notice *n, int fd)
+/* Takes the stream over. */
+static struct notice_connection *make(struct notice *n, struct stream *stream)
 {
-	struct notice_connection *c = calloc(1, sizeof(*c));
+	struct notice_connection *c = stream ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
-		close(fd);
+		stream_free(stream);
 		return NULL;
 	}
 	c->n = n;
@@ -373,13 +374,28 @@ struct notice_connection *notice_connection_new(struct notice *n, int fd)
 	fields_init(&c->fields, HTTP1_HEADERS_MAX);
 	notice_reply_init(&c->reply);
 	set_deadline(c, NOTICE_IDLE_MS);
-	c->stream = stream_new(n->w->base, fd, wake, c);
+	c->stream = stream;
+	stream_belongs_to(stream, wake, c);
 	c->parser = http1_new(false, n->w->max_headers);
 	c->timer = event_new(n->w->base, -1, EV_TIMEOUT, on_timer, c);
-	if (c->stream && c->parser && c->timer)
+	if (c->parser && c->timer)
 		return c;
 	notice_connection_free(c);
 	return NULL;
+}
+
+struct notice_connection *notice_connection_new(struct notice *n, int fd)
+{
+	return make(n, stream_new(n->w->base, fd, wake, NULL));
+}
+
+struct notice_connection *notice_connection_adopt(struct notice *n, struct stream *stream)
+{
+	struct notice_connection *c = make(n, stream);
+
+	if (c)
+		c->once = true;
+	return c;
 }
 
 void notice_connection_free(struct notice_connection *c)

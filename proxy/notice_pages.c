@@ -160,6 +160,10 @@ static void page_index(struct notice *n, const struct notice_request *q, struct 
 	(void)q;
 	r->type = TYPE_TEXT;
 	buf_put_str(&r->body, str_of(index_text));
+	if (n->w->proxy_port)
+		buf_printf(&r->body, "\nNo proxy has to be set. What only knows how to ask one finds it, "
+			   "under the same rules, at\n" NOTICE_URL ":%u (CONNECT, whole URLs, SOCKS5).\n",
+			   n->w->proxy_port);
 	if (n->contact.n == 0)
 		return;
 	buf_put_str(&r->body, STR("\nWho runs this says:\n\n"));

@@ -69,6 +69,8 @@ void notice_record(struct notice *n, struct str method, struct str path,
 /* ---- notice_connection.c ---- */
 /* NULL: out of memory; the descriptor is closed. */
 struct notice_connection *notice_connection_new(struct notice *n, int fd);
+/* The same with a stream that is there, for one request. */
+struct notice_connection *notice_connection_adopt(struct notice *n, struct stream *stream);
 void notice_connection_free(struct notice_connection *c);
 /* Looks at what has come. It may free the connection. */
 void notice_connection_pump(struct notice_connection *c);

@@ -51,6 +51,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	n->trust = tls_trust_new(m->trust_system != 0, &m->trust_files, &why);
 	if (!n->trust)
 		role_fatal(&program, "%s", why);
+	tls_trust_serve_h2(n->trust, true);
 	return true;
 }
 

@@ -1,8 +1,10 @@
 /* Theory of operation
  *
- * A policy file is compiled by a reader that the launcher starts; what it leaves is a sealed image,
- * mapped and validated here and by each role that is given it. A reload compiles every file that is
- * in use, once each; only when all of them load is anything changed. Reloads go one after the
+ * A policy file is read by a launcher's child, since the disk that it lies on may hang, and
+ * compiled by a reader that the launcher starts; what it leaves is a sealed image, mapped and
+ * validated here and by each role that is given it. What was read is sealed, too: what the launcher
+ * keeps beside the log is what was compiled. A reload compiles every file that is in use, once
+ * each; only when all of them load is anything changed. Reloads go one after the
  * other: what was read later is in force later.
  *
  * A sandbox's policy is put in force in steps, so that what both policies allow is allowed at every
@@ -31,6 +33,8 @@
 #include "proxy/clock.h"
 #include "proxy/reader_client.h"
 #include "proxy/supervisor_records.h"
+
+#define COMPILE_DESCRIPTORS 3	/* of ours, while a file is read and compiled */
 
 /* ---- files ---- */
 
@@ -71,7 +75,11 @@ void policy_file_release(struct policy_file *f)
 /* ---- compiling ---- */
 
 struct compile {
-	struct part reader;
+	struct compile *next;
+	struct appliance *a;
+	struct part *asked;		/* to read it: what it sends is waited for */
+	uint32_t order;
+	struct part reader;		/* once it is read */
 	char *path;
 	int fds[2];		/* source, image */
 	bool good;
@@ -82,6 +90,11 @@ struct compile {
 
 static void compile_free(struct compile *c)
 {
+	struct compile **at = &c->a->compiles;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
 	for (int i = 0; i < 2; i++)
 		if (c->fds[i] >= 0)
 			close(c->fds[i]);
@@ -94,8 +107,8 @@ static void compile_free(struct compile *c)
  * refuse it. */
 static void keep_source(struct compile *c, const struct policy_file *f)
 {
-	struct msg_keep_policy m = { .digest = str_of(f->digest) };
-	struct part *launcher = part_launcher(c->reader.a);
+	struct msg_keep_policy m = { .digest = str_of(f->digest), .file = str_of(f->path) };
+	struct part *launcher = part_launcher(c->a);
 
 	if (launcher)
 		(void)!part_send(launcher, MSG_KEEP_POLICY, &m, &c->fds[0], 1);
@@ -105,9 +118,9 @@ static void compile_done(struct compile *c)
 {
 	struct policy_file *f = NULL;
 
-	if (c->reader.a->closing)
+	if (c->a->closing)
 		buf_put_str(&c->diagnostics, STR("the appliance ends\n"));
-	else if (c->good && reader_image_sealed(c->fds[1]))
+	else if (c->good && reader_sealed(c->fds[1]))
 		f = policy_file_new(c->path, c->fds[1]);
 	if (f)
 		keep_source(c, f);
@@ -159,6 +172,74 @@ static const struct part_hooks reader_hooks = { .started = reader_started,
 						.lost = reader_lost,
 						.ended = reader_ended };
 
+/* It was not read. */
+static void not_read(struct compile *c, struct str why)
+{
+	buf_printf(&c->diagnostics, "%.*s\n", STR_ARG(why));
+	c->fn(c->arg, c->path, NULL, buf_str(&c->diagnostics));
+	compile_free(c);
+}
+
+static bool is_read(const struct compile *c)
+{
+	return c->fds[0] >= 0;
+}
+
+static void ask_source(struct compile *c)
+{
+	struct msg_source m = { .id = ++c->a->last_order, .file = str_of(c->path) };
+
+	c->asked = part_launcher(c->a);
+	c->order = m.id;
+	if (c->asked)	/* one that is not there any more will be lost */
+		(void)!part_send(c->asked, MSG_SOURCE, &m, NULL, 0);
+}
+
+void policies_ask_sources(struct appliance *a, const struct part *gone)
+{
+	for (struct compile *c = a->compiles; c; c = c->next)
+		if (!is_read(c) && (!c->asked || c->asked == gone))
+			ask_source(c);
+}
+
+void policies_source(struct part *from, const struct msg_source_is *m, int *fds, size_t n_fds)
+{
+	struct compile *c = from->a->compiles;
+
+	while (c && !(!is_read(c) && c->asked == from && c->order == m->id))
+		c = c->next;
+	if (!c) {
+		channel_close_fds(fds, n_fds);
+		if (!from->a->closing)
+			part_lose(from, "a file that was not ordered");
+	} else if (n_fds == 0) {
+		not_read(c, m->why);
+	} else {
+		c->fds[0] = fds[0];
+		part_init(c->a, &c->reader, ROLE_READER, &reader_hooks, c);
+		part_want(&c->reader);
+	}
+}
+
+void policies_stop_asking(struct appliance *a)
+{
+	for (struct compile *c = a->compiles, *next; c; c = next) {
+		next = c->next;
+		if (!is_read(c))
+			not_read(c, STR("the appliance ends"));
+	}
+}
+
+/* Its source and its reader's channel, those under way included. */
+static bool has_room(const struct compile *c)
+{
+	size_t n = 0;
+
+	for (const struct compile *o = c->a->compiles; o; o = o->next)
+		n += COMPILE_DESCRIPTORS;
+	return descriptors_left(c->fds[1], n);
+}
+
 bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *fn, void *arg)
 {
 	struct compile *c = calloc(1, sizeof(*c));
@@ -166,18 +247,19 @@ bool policies_compile(struct appliance *a, const char *path, policy_loaded_fn *f
 	if (!c)
 		return false;
 	buf_init(&c->diagnostics, MSG_DIAGNOSTICS_MAX);
+	c->a = a;
+	c->next = a->compiles;
+	a->compiles = c;
 	c->path = strdup(path);
 	c->fn = fn;
 	c->arg = arg;
-	c->fds[0] = reader_open(path, &c->diagnostics);
+	c->fds[0] = -1;
 	c->fds[1] = memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (c->fds[0] < 0 || c->fds[1] < 0 || !c->path) {
-		fn(arg, path, NULL, c->diagnostics.n ? buf_str(&c->diagnostics) : STR("out of memory"));
-		compile_free(c);
+	if (c->fds[1] < 0 || !c->path || !has_room(c)) {
+		not_read(c, STR("out of memory, or too few descriptors are left (ulimit -n; LimitNOFILE in the service's unit)"));
 		return true;
 	}
-	part_init(a, &c->reader, ROLE_READER, &reader_hooks, c);
-	part_want(&c->reader);
+	ask_source(c);
 	return true;
 }
 
@@ -232,9 +314,9 @@ static void put_in_force(struct sandbox *s, struct policy_file *f)
 		rings_set_policy(a, s->ring, str_of(f->digest));
 	s->admission_owed = true;
 	/* Who is not there yet will be told of the sandbox with its new policy. */
-	s->worker_owed = s->joined &&
+	s->worker_owed = s->join &&
 			 (s->worker.state == PART_STARTING || s->worker.state == PART_READY);
-	for (size_t i = 0; s->joined && i < 2; i++)
+	for (size_t i = 0; s->join && i < 2; i++)
 		s->awaited[i] += give_policy(holder(a, i), s->number, s);
 	go_on(s);
 }
@@ -440,7 +522,7 @@ void policies_step(struct appliance *a)
 	r->report.diagnostics = buf_str(&r->diagnostics);
 	r->fn(r->arg, &r->report);
 	reload_free(r);
-	if (a->reloads)
+	if (a->reloads && !a->closing)
 		begin(a->reloads);
 }
 

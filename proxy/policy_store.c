@@ -148,26 +148,41 @@ static enum err remove_oldest(int dir)
 
 		if (e || c.n <= POLICY_STORE_MAX)
 			return e;
-		if (unlinkat(dir, c.oldest, 0) < 0)
+		if (unlinkat(dir, c.oldest, 0) < 0 && errno != ENOENT)	/* another did */
 			return ERR_SYSTEM;
 	}
+}
+
+enum err policy_store_renew(const char *log_path, struct str digest)
+{
+	char name[POLICY_DIGEST_HEX + 1];
+	int dir = -1;
+	enum err e = is_digest(digest, POLICY_DIGEST_HEX) ? open_folder(log_path, false, &dir)
+						       : ERR_SYNTAX;
+
+	if (e)
+		return e;
+	snprintf(name, sizeof(name), "%.*s", STR_ARG(digest));
+	if (utimensat(dir, name, NULL, AT_SYMLINK_NOFOLLOW) < 0)
+		e = errno == ENOENT ? ERR_NOTFOUND : ERR_SYSTEM;
+	close(dir);
+	return e;
 }
 
 enum err policy_store_put(const char *log_path, struct str digest, int source)
 {
 	char name[POLICY_DIGEST_HEX + 1];
 	int dir = -1;
-	enum err e = is_digest(digest, POLICY_DIGEST_HEX) ? open_folder(log_path, true, &dir)
-						       : ERR_SYNTAX;
+	enum err e = policy_store_renew(log_path, digest);
 
-	if (e)
+	if (e == ERR_NOTFOUND)
+		e = open_folder(log_path, true, &dir);
+	if (e || dir < 0)
 		return e;
 	snprintf(name, sizeof(name), "%.*s", STR_ARG(digest));
-	if (utimensat(dir, name, NULL, AT_SYMLINK_NOFOLLOW) < 0) {
-		e = make(dir, name, source);
-		if (!e)
-			e = remove_oldest(dir);
-	}
+	e = make(dir, name, source);
+	if (!e)
+		e = remove_oldest(dir);
 	close(dir);
 	return e;
 }

@@ -23,6 +23,8 @@
 #define POLICY_DIGEST_HEX 64
 #define POLICY_PREFIX_MIN 4
 
+/* One that is there already is as good as put in now. ERR_NOTFOUND: it is not. */
+must_use enum err policy_store_renew(const char *log_path, struct str digest);
 /* @source: a file, read from its beginning. One that is there already is as good as put in now. */
 must_use enum err policy_store_put(const char *log_path, struct str digest, int source);
 /* @digest: or its beginning, POLICY_PREFIX_MIN digits at least. */

@@ -65,7 +65,8 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	return !r->arena.failed;
 }
 
-/* False: errno, or 0 for a file over the limit. */
+/* From its beginning, wherever another who has it has read to. False: errno, or 0 for a file over
+ * the limit. */
 static bool read_file(int fd, struct buf *text)
 {
 	for (;;) {
@@ -77,7 +78,7 @@ static bool read_file(int fd, struct buf *text)
 			errno = 0;
 			return false;
 		}
-		n = read(fd, to, want);
+		n = pread(fd, to, want, (off_t)text->n);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)

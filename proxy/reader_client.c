@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@
 #define EXIT_WAIT_MS 2000
 
 struct work {
-	const char *file;
+	const char *file, *programs;
 	struct event_base *base;
 	struct channel *channel;
 	int channel_fd;
@@ -49,7 +50,9 @@ static bool fail(const char *file, const char *fmt, ...)
 	return false;
 }
 
-int reader_open(const char *file, struct buf *why)
+/* ---- the file ---- */
+
+static int open_file(const char *file, struct buf *why)
 {
 	/* Not blocking: a named pipe in place of the file would hold us up here. */
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -70,13 +73,46 @@ int reader_open(const char *file, struct buf *why)
 	return -1;
 }
 
-static int open_source(const char *file)
+/* It may grow meanwhile. False: errno. */
+static bool copy(int from, int to)
+{
+	size_t left = POLICY_FILE_MAX + 1;
+	ssize_t n = 1;
+
+	while (left && n) {
+		n = sendfile(to, from, NULL, left);
+		if (n < 0 && errno != EINTR)
+			return false;
+		left -= n > 0 ? (size_t)n : 0;
+	}
+	errno = EFBIG;
+	return left != 0;
+}
+
+int reader_source(const char *file, struct buf *why)
+{
+	int fd = open_file(file, why), memfd = -1;
+
+	if (fd < 0)
+		return -1;
+	memfd = memfd_create("source", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (memfd < 0 || !copy(fd, memfd) || fcntl(memfd, F_ADD_SEALS, POLICY_SEALS) < 0) {
+		buf_printf(why, "the policy %s: cannot be read: %s", file, strerror(errno));
+		if (memfd >= 0)
+			close(memfd);
+		memfd = -1;
+	}
+	close(fd);
+	return memfd;
+}
+
+int reader_source_told(const char *file)
 {
 	struct buf why;
 	int fd;
 
 	buf_init(&why, 2 * PATH_MAX);
-	fd = reader_open(file, &why);
+	fd = reader_source(file, &why);
 	if (fd < 0)
 		fprintf(stderr, "exeat: %.*s\n", STR_ARG(buf_str(&why)));
 	buf_free(&why);
@@ -202,7 +238,7 @@ static bool reap(struct work *w)
 	return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-bool reader_image_sealed(int memfd)
+bool reader_sealed(int memfd)
 {
 	int seals = fcntl(memfd, F_GET_SEALS);
 
@@ -218,18 +254,19 @@ static bool judge(const struct work *w, bool ran, bool clean, int memfd)
 	if (!w->done.ok)
 		return fail(w->file, "does not load: %u error%s", w->done.errors,
 			    w->done.errors == 1 ? "" : "s");
-	if (!reader_image_sealed(memfd))
+	if (!reader_sealed(memfd))
 		return fail(w->file, "the reader left an image that can still be changed");
 	return true;
 }
 
 static bool start_reader(struct work *w)
 {
-	char dir[PATH_MAX];
-	enum err e = spawn_find_programs(dir, sizeof(dir));
+	char found[PATH_MAX];
+	enum err e = w->programs ? OK : spawn_find_programs(found, sizeof(found));
 
 	if (e == OK)
-		e = spawn_role(dir, ROLE_READER, SPAWN_CHILD, &w->channel_fd, &w->pid);
+		e = spawn_role(w->programs ? w->programs : found, ROLE_READER, SPAWN_CHILD,
+			       &w->channel_fd, &w->pid);
 	if (e == OK)
 		return true;
 	if (e == ERR_NOTFOUND)
@@ -239,24 +276,21 @@ static bool start_reader(struct work *w)
 		    e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
-bool reader_compile(const char *file, const struct settings *settings, int *memfd_out,
-		    unsigned *warnings, struct buf *diagnostics)
+bool reader_compile(const struct reader_job *job, int *memfd_out, unsigned *warnings,
+		    struct buf *diagnostics)
 {
-	struct work w = { .file = file, .quiet = !warnings, .diagnostics = diagnostics };
-	int fds[2] = { open_source(file), -1 };
+	struct work w = { .file = job->file, .programs = job->programs, .quiet = !warnings,
+			  .diagnostics = diagnostics };
+	int fds[2] = { job->source, memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
 	bool good = false, ran, clean;
 
-	if (fds[0] < 0)
-		return false;
-	fds[1] = memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fds[1] < 0)
-		(void)fail(file, "no memory for its image: %s", strerror(errno));
+	if (fds[1] < 0 || lseek(job->source, 0, SEEK_SET) < 0)
+		(void)fail(job->file, "no memory for its image: %s", strerror(errno));
 	else if (start_reader(&w)) {
-		ran = run_loop(&w, settings, fds);
+		ran = run_loop(&w, job->settings, fds);
 		clean = reap(&w);
 		good = judge(&w, ran, clean, fds[1]);
 	}
-	close(fds[0]);
 	if (good) {
 		*memfd_out = fds[1];
 		if (warnings)

@@ -72,10 +72,11 @@
 	X(synthetic,     STR,  46)                                                                \
 	X(address,       STR,  46)   /* dialled */                                                \
 	X(port,          U64,  0)                                                                 \
+	X(via,           STR,  16)   /* connect, absolute, socks5: how the explicit proxy was asked */ \
 	X(protocol,      STR,  16)                                                                \
 	X(count,         U64,  0)                                                                 \
 	X(suppressed,    U64,  0)                                                                 \
-	X(tls,           STR,  16)   /* version towards the box */                                \
+	X(tls,           STR,  16)   /* version towards the box, or "passthrough" */              \
 	X(tls_upstream,  STR,  16)                                                                \
 	X(sni,           STR,  253)                                                               \
 	X(alpn,          STR,  16)                                                                \

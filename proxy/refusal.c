@@ -45,6 +45,11 @@ unsigned refusal_status(enum refusal_reason reason)
 	return rows[reason].status;
 }
 
+bool refusal_is_trouble(enum refusal_reason reason)
+{
+	return reason >= REFUSAL_dns_failed || reason == REFUSAL_answer_undecodable;
+}
+
 uint8_t refusal_alert(enum refusal_reason reason)
 {
 	return rows[reason].alert;
@@ -87,6 +92,11 @@ static void put_known(struct json *j, const char *key, struct str s)
 		json_put_str(j, key, s);
 }
 
+static unsigned retry_s(const struct refusal *r)
+{
+	return r->retry_s ? r->retry_s : REFUSAL_RETRY_S;
+}
+
 static void write_body(const struct refusal *r, struct buf *body)
 {
 	const struct row *row = &rows[r->reason];
@@ -109,7 +119,7 @@ static void write_body(const struct refusal *r, struct buf *body)
 	json_put_str(&j, "refusal", str_of(r->id));
 	json_put_str(&j, "retry", str_of(refusal_retry(r->reason)));
 	if (row->retry == RETRY_LATER)
-		json_put_u64(&j, "retry_after", REFUSAL_RETRY_S);
+		json_put_u64(&j, "retry_after", retry_s(r));
 	json_object_end(&j);
 	buf_put_c(body, '\n');
 }
@@ -145,24 +155,55 @@ static void write_proxy_status(const struct refusal *r, struct buf *out)
 }
 
 /* What a reason phrase may hold (RFC 9112 4), within ASCII; '?' for the rest. */
-static void put_phrase(struct buf *out, struct str s, size_t max)
+/* How a byte is written that the place does not take. */
+enum spelling { SPELL_PHRASE, SPELL_GRPC };
+
+/* A status line has no way to write other bytes; a grpc-message is text with whatever is not
+ * printable ASCII, and the %, escaped. */
+static void put_spelled(struct buf *out, struct str s, size_t max, enum spelling as)
 {
-	for (size_t i = 0; i < s.n && i < max; i++)
-		buf_put_c(out, s.p[i] >= 0x20 && s.p[i] < 0x7f ? s.p[i] : '?');
+	for (size_t i = 0; i < s.n && i < max; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		bool plain = c >= 0x20 && c < 0x7f;
+
+		if (plain && !(as == SPELL_GRPC && c == '%'))
+			buf_put_c(out, (char)c);
+		else if (as == SPELL_GRPC)
+			buf_printf(out, "%%%02X", c);
+		else
+			buf_put_c(out, '?');
+	}
+}
+
+static void put_words(const struct refusal *r, struct buf *out, enum spelling as)
+{
+	put_spelled(out, str_of(rows[r->reason].title), PHRASE_TITLE_MAX, as);
+	if (r->rule.n) {
+		buf_put_str(out, STR(": rule "));
+		put_spelled(out, r->rule, PHRASE_RULE_MAX, as);
+	}
+	if (r->why.n) {
+		buf_put_str(out, STR(": "));
+		put_spelled(out, r->why, PHRASE_WHY_MAX, as);
+	}
+	buf_printf(out, " (refusal %s)", r->id);
 }
 
 void refusal_phrase(const struct refusal *r, struct buf *out)
 {
-	put_phrase(out, str_of(rows[r->reason].title), PHRASE_TITLE_MAX);
-	if (r->rule.n) {
-		buf_put_str(out, STR(": rule "));
-		put_phrase(out, r->rule, PHRASE_RULE_MAX);
-	}
-	if (r->why.n) {
-		buf_put_str(out, STR(": "));
-		put_phrase(out, r->why, PHRASE_WHY_MAX);
-	}
-	buf_printf(out, " (refusal %s)", r->id);
+	put_words(r, out, SPELL_PHRASE);
+}
+
+void refusal_grpc(const struct refusal *r, struct fields *fields)
+{
+	struct buf message;
+
+	buf_init(&message, 3 * REFUSAL_PHRASE_MAX);
+	put_words(r, &message, SPELL_GRPC);
+	fields_add(fields, STR("content-type"), STR("application/grpc"));
+	fields_add(fields, STR("grpc-status"), STR("7"));
+	fields_add(fields, STR("grpc-message"), buf_str(&message));
+	buf_free(&message);
 }
 
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body)
@@ -180,7 +221,7 @@ void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *
 	fields_add(fields, STR("proxy-status"), buf_str(&status));
 	fields_add(fields, STR("cache-control"), STR("no-store"));
 	if (rows[r->reason].retry == RETRY_LATER) {
-		snprintf(number, sizeof(number), "%d", REFUSAL_RETRY_S);
+		snprintf(number, sizeof(number), "%u", retry_s(r));
 		fields_add(fields, STR("retry-after"), str_of(number));
 	}
 	if (status.failed)

@@ -38,6 +38,8 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(not_implemented,          501, "http_request_error",         0, NEVER, "Not a transfer coding that is understood here") \
 	X(version_not_supported,    505, "http_request_error",         0, NEVER, "Not a version of HTTP that is spoken here") \
 	X(request_timeout,          408, "http_request_error",         0, LATER, "The request was not complete in time") \
+	X(proxy_loop,             502, "proxy_loop_detected",        0, NEVER, "The gateway itself: nothing is proxied there") \
+	X(socks_unsupported,      501, "http_request_denied",        0, NEVER, "Of SOCKS, only CONNECT of version 5, without authentication, is spoken here") \
 	X(foreign_credential,       403, "http_request_denied",        0, NEVER, "The request brought a credential of its own") \
 	X(credential_denied,        403, "http_request_denied",        0, ASK,   "The credential may not go there") \
 	X(credential_unavailable,   502, "proxy_configuration_error",  0, LATER, "The credential has no usable value") \
@@ -45,20 +47,24 @@ enum retry { RETRY_NEVER, RETRY_LATER, RETRY_ASK };
 	X(answer_undecodable,       502, "http_response_content_coding", 0, NEVER, "The answer came in a coding that cannot be searched for the credential") \
 	X(log_unavailable,          503, "proxy_internal_error",      80, LATER, "The audit log cannot be written") \
 	X(too_many_connections,     503, "connection_limit_reached",  80, LATER, "Too many connections from this sandbox") \
-	X(too_many_dials,           503, "connection_limit_reached",   0, LATER, "Too many connections to origins are under way for this sandbox") \
+	X(too_many_dials,           503, "connection_limit_reached",  80, LATER, "Too many connections to origins are under way for this sandbox") \
 	X(too_many_grants,          429, "http_request_denied",        0, LATER, "More requests with a credential than this sandbox may send in a second") \
+	X(limit_reached,            429, "http_request_denied",       80, LATER, "A limit of the rule is reached") \
+	X(upload_too_large,         413, "http_request_denied",        0, NEVER, "More is sent than the rule lets through") \
+	X(download_too_large,       502, "http_response_body_size",    0, NEVER, "The answer is larger than the rule lets through") \
 	X(internal,                 503, "proxy_internal_error",      80, LATER, "Exeat cannot do this now") \
-	X(dns_failed,               502, "dns_error",                  0, LATER, "The name could not be resolved") \
-	X(dns_timeout,              504, "dns_timeout",                0, LATER, "The name could not be resolved in time") \
-	X(destination_prohibited,   502, "destination_ip_prohibited",  0, NEVER, "The name resolves into a prohibited address range") \
-	X(connection_refused,       502, "connection_refused",         0, LATER, "The origin refused the connection") \
-	X(connection_timeout,       504, "connection_timeout",         0, LATER, "The origin did not answer in time") \
-	X(destination_unreachable,  502, "destination_ip_unroutable",  0, LATER, "No route to the origin") \
+	X(dns_failed,               502, "dns_error",                 80, LATER, "The name could not be resolved") \
+	X(dns_timeout,              504, "dns_timeout",               80, LATER, "The name could not be resolved in time") \
+	X(destination_prohibited,   502, "destination_ip_prohibited", 49, NEVER, "The name resolves into a prohibited address range") \
+	X(connection_refused,       502, "connection_refused",        80, LATER, "The origin refused the connection") \
+	X(connection_timeout,       504, "connection_timeout",        80, LATER, "The origin did not answer in time") \
+	X(destination_unreachable,  502, "destination_ip_unroutable", 80, LATER, "No route to the origin") \
 	X(connection_terminated,    502, "connection_terminated",      0, LATER, "The origin closed the connection before it had answered") \
 	X(tls_protocol,             502, "tls_protocol_error",         0, LATER, "The TLS handshake with the origin failed") \
 	X(tls_alert,                502, "tls_alert_received",         0, LATER, "The origin ended the TLS handshake with an alert") \
 	X(tls_certificate,          502, "tls_certificate_error",      0, NEVER, "The origin's certificate did not verify") \
 	X(response_timeout,         504, "http_response_timeout",      0, LATER, "The origin did not answer the request in time") \
+	X(answer_unread,            408, "http_request_error",         0, LATER, "The client did not read its answer in time") \
 	X(response_incomplete,      502, "http_response_incomplete",   0, LATER, "The origin's answer broke off") \
 	X(response_malformed,       502, "http_protocol_error",        0, NEVER, "The origin's answer is no valid HTTP") \
 	X(response_headers_large,   502, "http_response_header_section_size", 0, NEVER, "The origin's header fields are over the limit") \
@@ -82,12 +88,15 @@ struct refusal {
 	struct str rule;		/* the deciding rule's id, or "default"; empty where none decided */
 	struct str why;			/* the rule's reason, or the exact error ("certificate has expired") */
 	struct str host, method, path;	/* path without query */
+	uint32_t retry_s;		/* when, for RETRY_LATER; 0: REFUSAL_RETRY_S */
 };
 
 /* Fills in a new random id. */
 void refusal_id(struct refusal *r);
 unsigned refusal_status(enum refusal_reason reason);
 uint8_t refusal_alert(enum refusal_reason reason);
+/* Our trouble, or the origin's, with what is allowed? Else it is a no. */
+bool refusal_is_trouble(enum refusal_reason reason);
 const char *refusal_name(enum refusal_reason reason);	/* "connection-refused": with hyphens, as logged */
 const char *refusal_error(enum refusal_reason reason);	/* Proxy-Status error type */
 const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask" */
@@ -95,6 +104,9 @@ const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
  * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
+/* The same for gRPC, whose clients look at nothing else: status 7, "permission denied", and the phrase
+ * as its message. The answer is a head alone, with status 200. */
+void refusal_grpc(const struct refusal *r, struct fields *fields);
 /* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing
  * else of an answer that is an error. */
 void refusal_phrase(const struct refusal *r, struct buf *out);

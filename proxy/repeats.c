@@ -5,13 +5,14 @@
 #include "policy/digest.h"
 #include "policy/name.h"
 #include "proxy/audit.h"
+#include "proxy/explicit.h"
 #include "proxy/http1.h"
 #include "proxy/tally.h"
 
 /* A kind's key: this, and then the host. The digest is that of method, path and why, which can be
  * longer than a key. */
 struct key_head {
-	uint8_t kind, reason, proto, none;
+	uint8_t kind, reason, proto, via;
 	uint16_t port;
 	uint8_t digest[DIGEST_BYTES];
 };
@@ -34,6 +35,7 @@ const char *proto_name(enum proto proto)
 	case PROTO_HTTP:
 		return "http";
 	case PROTO_TCP:
+		return "tcp";
 	case PROTO_UNKNOWN:
 		break;
 	}
@@ -60,7 +62,8 @@ static bool digest(const struct repeat *what, uint8_t out[DIGEST_BYTES])
 static bool make_key(const struct repeat *what, struct buf *key)
 {
 	struct key_head head = { .kind = (uint8_t)what->kind, .reason = (uint8_t)what->reason,
-				 .proto = (uint8_t)what->proto, .port = what->port };
+				 .proto = (uint8_t)what->proto, .via = what->via,
+				 .port = what->port };
 
 	buf_init(key, TALLY_KEY_MAX);
 	if (!digest(what, head.digest))
@@ -90,6 +93,7 @@ static void put_what(struct record *rec, const struct tally_line *line)
 		record_str(rec, REC_scheme, str_of(proto_name((enum proto)head.proto)));
 	} else {
 		record_str(rec, REC_destination, host);
+		record_str(rec, REC_via, str_of(explicit_via_name((enum explicit_via)head.via)));
 		record_str(rec, REC_protocol, str_of(proto_name((enum proto)head.proto)));
 	}
 	record_u64(rec, REC_port, head.port);

@@ -25,6 +25,7 @@ struct repeat {
 	enum refusal_reason reason;
 	struct decision decision;	/* for REFUSAL_policy */
 	enum proto proto;
+	uint8_t via;			/* enum explicit_via, of a connection */
 	uint16_t port;
 	struct str host, method, path, why;	/* a connection's path: its server name */
 };

@@ -44,17 +44,18 @@ void role_tell(struct role_env *env, uint16_t type, const void *msg)
 		event_base_loopbreak(env->base);
 }
 
-void role_lose_sandbox(void *env, uint32_t sandbox, const char *why)
+void role_lose_sandbox(void *env, uint32_t sandbox, uint32_t join, const char *why)
 {
-	const struct msg_sandbox_lost m = { .sandbox = sandbox, .why = str_of(why) };
+	const struct msg_sandbox_lost m = { .sandbox = sandbox, .join = join,
+					    .why = str_of(why) };
 
 	role_tell(env, MSG_SANDBOX_LOST, &m);
 }
 
-void role_peer_taken(struct role_env *env, uint32_t sandbox, enum err e)
+void role_peer_taken(struct role_env *env, const struct msg_peer *m, enum err e)
 {
 	if (e != OK && e != ERR_NOTFOUND)
-		role_lose_sandbox(env, sandbox, err_text(e));
+		role_lose_sandbox(env, m->sandbox, m->join, err_text(e));
 }
 
 void role_policy_taken(struct role_env *env, uint32_t sandbox, enum err e)

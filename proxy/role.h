@@ -46,11 +46,12 @@ int role_main(const struct role_program *role);
 int role_live(const struct role_program *role, int channel, void *inherited);
 /* To the supervisor. One that is gone ends the loop: it has said why. */
 void role_tell(struct role_env *env, uint16_t type, const void *msg);
-/* Tells the supervisor that a sandbox's worker has broken the rules. @env: the role's. */
-void role_lose_sandbox(void *env, uint32_t sandbox, const char *why);
+/* Tells the supervisor that a sandbox's worker, the one of that join, has broken the rules. @env:
+ * the role's. */
+void role_lose_sandbox(void *env, uint32_t sandbox, uint32_t join, const char *why);
 /* What became of a PEER and of a POLICY for a sandbox. ERR_NOTFOUND: it was given up, and the
  * supervisor has been told; it goes on under no policy. */
-void role_peer_taken(struct role_env *env, uint32_t sandbox, enum err e);
+void role_peer_taken(struct role_env *env, const struct msg_peer *m, enum err e);
 void role_policy_taken(struct role_env *env, uint32_t sandbox, enum err e);
 /* One line on stderr, "exeat-worker: ...", exit 1. */
 _Noreturn void role_fatal(const struct role_program *role, const char *fmt, ...)

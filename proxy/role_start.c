@@ -339,6 +339,7 @@ enum err start_worker(struct channel *c, const struct worker_start *w)
 		.max_connections = s->max_connections,
 		.max_headers = s->max_headers,
 		.idle_ms = s->idle_ms,
+		.proxy_port = s->proxy_port,
 		.contact = s->notice_contact,
 		.memory = s->max_worker_memory,
 		.synced = s->log_synced,

@@ -22,13 +22,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "proxy/asker.h"
 #include "proxy/clock.h"
 #include "proxy/launcher.h"
 #include "proxy/supervisor_records.h"
 
 /* What a sandbox takes here for good is about half of it; the rest is handed on while it starts. */
 #define SANDBOX_DESCRIPTORS 24
-#define SANDBOXES_STARTING_MAX 63	/* of whom that is kept free */
+#define DESCRIPTORS_KEPT_MAX ((size_t)SANDBOX_DESCRIPTORS * 64)	/* looked for at once */
 
 /* ---- finding ---- */
 
@@ -146,23 +147,31 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	return s;
 }
 
-/* A message whose descriptors find no room costs the channel that it came on, and with it a role:
- * so a sandbox begins only where there is room for all that its start and those under way take. */
-static bool has_room(const struct appliance *a, int sample)
+bool descriptors_left(int sample, size_t wanted)
 {
-	int held[SANDBOX_DESCRIPTORS * (SANDBOXES_STARTING_MAX + 1)];
-	size_t wanted = SANDBOX_DESCRIPTORS, n = 0;
+	int held[DESCRIPTORS_KEPT_MAX];
+	size_t n = 0;
 	bool room;
 
-	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
-		if (s->state == SANDBOX_STARTING && wanted < sizeof(held) / sizeof(*held))
-			wanted += SANDBOX_DESCRIPTORS;
+	if (wanted > DESCRIPTORS_KEPT_MAX)
+		wanted = DESCRIPTORS_KEPT_MAX;
 	while (n < wanted && (held[n] = fcntl(sample, F_DUPFD_CLOEXEC, 0)) >= 0)
 		n++;
 	room = n == wanted;
 	while (n)
 		close(held[--n]);
 	return room;
+}
+
+/* For all that its start and those under way take. */
+static bool has_room(const struct appliance *a, int sample)
+{
+	size_t wanted = SANDBOX_DESCRIPTORS;
+
+	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
+		if (s->state == SANDBOX_STARTING)
+			wanted += SANDBOX_DESCRIPTORS;
+	return descriptors_left(sample, wanted);
 }
 
 struct sandbox *sandbox_create(struct appliance *a, const struct sandbox_spec *spec, char *why,
@@ -234,11 +243,12 @@ static bool on_literal(void *arg, struct addr addr, uint16_t port)
 	return !l->failed;
 }
 
-/* What the box may reach before it has resolved a name: addresses that rules name, and with
- * "refusal: explain" the refusal address, so that it can be told why. */
+/* What the box may reach before it has resolved a name: the explicit proxy, addresses that rules
+ * name, and with "refusal: explain" the refusal address, so that it can be told why. */
 static bool admit_fixed(struct sandbox *s)
 {
 	static const uint16_t web[] = { 80, 443 };
+	const uint16_t *proxy = &s->a->settings->proxy_port;
 	struct literal_run *l = calloc(1, sizeof(*l));
 	bool ok;
 
@@ -247,7 +257,7 @@ static bool admit_fixed(struct sandbox *s)
 	l->s = s;
 	policy_literals(s->policy->map, on_literal, l);
 	admit_literal(l);
-	ok = !l->failed;
+	ok = !l->failed && admit(s, s->wire.gateway, proxy, *proxy ? 1 : 0);
 	free(l);
 	if (ok && policy_explains(s->policy->map))
 		ok = admit(s, lease_refusal_address(&s->a->settings->synthetic_pool), web, 2);
@@ -320,7 +330,7 @@ static void wire_failed(struct sandbox *s, const struct msg_wired *m)
 			     wire_advice(code));
 	else
 		sandbox_fail(s, "%.*s: %s", STR_ARG(m->what),
-			     code == EINVAL ? "it is no network namespace" : strerror(code));
+			     code == EINVAL ? "it is no network namespace" : asked_why(code));
 }
 
 void sandbox_wired(struct part *from, const struct msg_wired *m, int *fds, size_t n_fds)
@@ -514,7 +524,7 @@ static void step_forward(struct sandbox *s)
 {
 	bool box = s->texts >= 0;
 
-	if (s->wired && !s->joined && s->worker.state == PART_STARTING && roles_are_ready(s->a) &&
+	if (s->wired && !s->join && s->worker.state == PART_STARTING && roles_are_ready(s->a) &&
 	    !sandbox_join(s))
 		sandbox_fail(s, "its roles could not be joined");
 	if (s->state == SANDBOX_STARTING && !s->maker && !s->box) {

@@ -265,6 +265,7 @@ static void take_settings(struct load *l, const struct yaml_node *root)
 	l->s->control_socket = f.control_socket;
 	l->s->control_group = f.control_group;
 	l->s->policies_directory = f.policies_directory;
+	l->s->proxy_port = f.proxy_explicit ? (uint16_t)f.proxy_port : 0;
 	l->s->notice_contact = f.contact;
 }
 

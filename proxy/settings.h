@@ -50,6 +50,7 @@ struct settings {
 	struct str control_socket;
 	struct str control_group;	/* empty: root alone */
 	struct str policies_directory;
+	uint16_t proxy_port;		/* of the explicit proxy; 0: there is none */
 	struct str notice_contact;	/* empty: none */
 	/* the most that a sandbox may have; max_sandboxes: how many there may be */
 	uint32_t max_sandboxes, max_leases, max_connections, idle_ms, max_headers;

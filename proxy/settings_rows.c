@@ -140,7 +140,7 @@ static const struct schema_row limits_rows[] = {
 	FIELD("grants", NUMBER, grants, .min = 1, .max = 100000, .initial = "5000",
 	      .help = "requests in one second that a credential is put on; those beyond are refused"),
 	FIELD("idle", DURATION, idle_ms, .min = 1000, .max = DAY_MS, .initial = "1h",
-	      .help = "after so long without a byte a connection is closed"),
+	      .help = "after so long without a byte a connection is closed, or what streams on it broken off"),
 	FIELD("headers", SIZE, headers, .min = 4096, .max = 1 << 20, .initial = "64KiB",
 	      .help = "how large the header section of a request or an answer may be"),
 	FIELD("queued", SIZE, queued, .min = 256 << 10, .max = 1 << 30, .initial = "8MiB",
@@ -171,6 +171,15 @@ static const struct schema_row policies_rows[] = {
 	END,
 };
 
+static const struct schema_row proxy_rows[] = {
+	FIELD("explicit", BOOL, proxy_explicit, .initial = "true",
+	      .help = "whether a box may also ask for connections at exeat.internal itself, by CONNECT, "
+		      "http://... or SOCKS5"),
+	FIELD("port", NUMBER, proxy_port, .min = 1024, .max = 65535, .initial = "3128",
+	      .help = "the port of exeat.internal that it does that at"),
+	END,
+};
+
 static const struct schema_row notice_rows[] = {
 	FIELD("contact", TEXT, contact, .max = CONTACT_MAX, .check = check_contact, .without = "nothing",
 	      .help = "how to ask for access, told to who is refused"),
@@ -189,6 +198,7 @@ const struct schema_row settings_rows[] = {
 	GROUP("limits", limits_rows, "for each sandbox, the most that it may have"),
 	GROUP("control", control_rows, "the socket of exeat serve"),
 	GROUP("policies", policies_rows, "where policies lie"),
+	GROUP("proxy", proxy_rows, "the explicit proxy, for clients that know no other way"),
 	GROUP("notice", notice_rows, "what a box is told on http://exeat.internal/"),
 	END,
 };

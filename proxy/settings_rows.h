@@ -28,10 +28,10 @@ struct settings_fields {
 	struct str link_pool, synthetic_pool, log_path;
 	struct str control_socket, control_group, policies_directory, contact;
 	uint64_t timeout_ms, rotate_bytes, rotate_ms;
-	uint32_t rotate_keep;
+	uint32_t rotate_keep, proxy_port;
 	uint32_t sandboxes, leases, connections, dials, grants, processes;
 	uint64_t idle_ms, headers, queued, log_bytes, worker_memory, memory;
-	bool trust_system;
+	bool trust_system, proxy_explicit;
 };
 
 struct settings_secret_fields {

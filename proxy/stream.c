@@ -3,14 +3,17 @@
  * Reading happens in the socket's event only, writing in stream_settle() only. Three things make a
  * stream readable without its socket being so: bytes that OpenSSL has taken already
  * (SSL_has_pending), an owner that took bytes and made room, and a handshake that has just ended.
- * For the first two stream_settle() activates the event itself, where reading was left off (@left)
+ * For the first two stream_settle() activates an event itself, where reading was left off (@left)
  * and not where it came to the end of what there is: part of a record may wait in OpenSSL for the
- * rest.
+ * rest. It activates the write event: only a read event says that the socket has something.
  *
  * Buffers that are empty are given back: most connections are idle most of the time.
  *
  * Back-pressure towards the writer has a memory: once stream_full() has said yes it says so until
  * the queue fell to STREAM_LOW; stream_settle() then wakes the owner by activating the write event.
+ *
+ * An answer's last bytes, close_notify and FIN go out in one segment: what is sent once the end is
+ * near says that more comes (MSG_MORE), and shutdown() sends it.
  *
  * OpenSSL may want to write in order to read and the reverse (key updates, alerts); @need keeps
  * which event the last call asked for.
@@ -53,7 +56,8 @@ struct stream {
 	bool handshaking, want, ended, clean, full, held, finish, finished, aborted, watched;
 	bool left;		/* reading was left off before its end */
 	bool reads, writes;	/* the events are set */
-	short need;		/* what a handshake waits for */
+	bool told;		/* the write event is active: the owner is about to be woken */
+	short need;		/* what a handshake waits for; 0: nothing, it has not begun */
 	bool write_to_read;	/* reading waits for room to write */
 	bool unsent;		/* the trouble is that of writing */
 	bool reset;		/* and came before the peer's FIN */
@@ -106,7 +110,6 @@ static void handshake(struct stream *s)
 	int r, e;
 
 	ERR_clear_error();
-	tls_io_woken(SSL_get_rbio(s->ssl));
 	r = SSL_do_handshake(s->ssl);
 	if (r == 1) {
 		s->handshaking = false;
@@ -251,7 +254,7 @@ static void read_some(struct stream *s, bool thorough)
 	if (s->in.n == 0 && s->last_pass >= READ_CHUNK)
 		(void)buf_room(&s->in, s->last_pass);
 	while (more && total < STREAM_PASS_MAX && room(s) && can_read(s)) {
-		if (s->ssl && (total == 0 || thorough))
+		if (s->ssl && thorough)
 			tls_io_woken(SSL_get_rbio(s->ssl));
 		got = read_once(s, STREAM_PASS_MAX - total, &more);
 		more |= thorough && got;
@@ -266,7 +269,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	struct stream *s = arg;
 
 	(void)fd;
-	(void)what;
+	if (what & EV_WRITE)
+		s->told = false;
+	if (s->ssl && what & EV_READ)
+		tls_io_woken(SSL_get_rbio(s->ssl));
 	if (s->handshaking && s->trouble == STREAM_FINE)
 		handshake(s);
 	if (s->want && can_read(s))
@@ -328,7 +334,7 @@ static size_t write_tls(struct stream *s, const char *p, size_t n)
 
 static size_t write_plain(struct stream *s, const char *p, size_t n)
 {
-	ssize_t put = send(s->fd, p, n, MSG_NOSIGNAL);
+	ssize_t put = send(s->fd, p, n, MSG_NOSIGNAL | (s->finish ? MSG_MORE : 0));
 
 	if (put >= 0)
 		return (size_t)put;
@@ -345,6 +351,8 @@ static void flush(struct stream *s)
 		s->out_used = s->out.n;
 	if (s->out.failed)
 		fail(s, STREAM_OVERFLOW, "too much queued");
+	if (s->ssl && s->finish)
+		tls_io_last(SSL_get_wbio(s->ssl));
 	while (put && stream_queued(s) && s->trouble == STREAM_FINE) {
 		const char *p = s->out.p + s->out_sent;
 
@@ -408,30 +416,40 @@ void stream_settle(struct stream *s)
 		tell |= s->trouble != STREAM_FINE;
 	}
 	dead = s->trouble != STREAM_FINE || s->aborted;
-	reads = s->handshaking ? s->need == EV_READ : s->want && !s->ended && room(s) > 0;
+	reads = s->handshaking ? s->need != EV_WRITE : s->want && !s->ended && room(s) > 0;
 	writes = s->handshaking ? s->need == EV_WRITE
 				: (stream_queued(s) > 0 && !s->held) || s->write_to_read;
 	listens = s->watched && !dead && !s->handshaking && s->ended && !writes;
 	if (s->gone && !listens)
 		event_del(s->gone);
 	set_interest(s->readable, &s->reads, !dead && reads);
+	/* An event that is active and not set cannot be set: libevent would do nothing. */
+	if (s->told && !s->writes)
+		event_del(s->writable);
 	set_interest(s->writable, &s->writes, !dead && writes);
 	if (listens)
 		listen_for_reset(s);
-	if (!dead && !s->handshaking && reads && s->ssl && s->left && SSL_has_pending(s->ssl))
-		event_active(s->readable, EV_READ, 0);
+	tell |= !dead && s->handshaking && s->need == 0;
+	tell |= !dead && !s->handshaking && reads && s->ssl && s->left && SSL_has_pending(s->ssl);
 	if (s->full && stream_queued(s) <= STREAM_LOW) {
 		s->full = false;
 		tell = true;
 	}
-	/* Only after interest was set: taking an event away takes its activation along. */
-	if (tell)
-		event_active(s->writable, EV_WRITE, 0);
+	/* Only after interest was set: taking an event away takes its activation along, one of an
+	 * earlier pass, too. */
+	if (tell || s->told)
+		stream_nudge(s);
 	if (s->in.n == 0 && s->in.cap) {
 		explicit_bzero(s->in.p, s->in_used);
 		s->in_used = 0;
 		buf_free(&s->in);
 	}
+}
+
+void stream_nudge(struct stream *s)
+{
+	s->told = true;
+	event_active(s->writable, EV_WRITE, 0);
 }
 
 struct buf *stream_out(struct stream *s)
@@ -572,6 +590,12 @@ struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake,
 	return s;
 }
 
+void stream_belongs_to(struct stream *s, stream_wake_fn *wake, void *arg)
+{
+	s->wake = wake;
+	s->arg = arg;
+}
+
 void stream_free(struct stream *s)
 {
 	if (!s)
@@ -583,10 +607,23 @@ void stream_free(struct stream *s)
 	if (s->gone)
 		event_free(s->gone);
 	SSL_free(s->ssl);
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 	buf_wipe(&s->in);
 	buf_wipe(&s->out);
 	free(s);
+}
+
+int stream_detach(struct stream *s, struct buf *unread)
+{
+	int fd = s->fd;
+
+	compact(&s->in, &s->in_taken);
+	*unread = s->in;
+	buf_init(&s->in, 0);
+	s->fd = -1;
+	stream_free(s);
+	return fd;
 }
 
 void stream_start_tls(struct stream *s, SSL *ssl)
@@ -596,5 +633,5 @@ void stream_start_tls(struct stream *s, SSL *ssl)
 	s->handshaking = true;
 	/* The first step waits for nothing: a client speaks first, a server has the hello already.
 	 */
-	s->need = EV_WRITE;
+	s->need = 0;
 }

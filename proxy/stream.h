@@ -44,10 +44,15 @@ enum stream_trouble {
 };
 
 struct stream *stream_new(struct event_base *base, int fd, stream_wake_fn *wake, void *arg);
+/* Somebody else is its owner from now on, and is woken. */
+void stream_belongs_to(struct stream *s, stream_wake_fn *wake, void *arg);
 void stream_free(struct stream *s);
 /* From here on the bytes go through @ssl. What was read so far must be in its BIO: it is dropped.
  */
 void stream_start_tls(struct stream *s, SSL *ssl);
+/* Frees a plain stream but for its descriptor, which is the caller's from here on, with what was
+ * read and not taken (buf_wipe()). What is queued is lost. */
+int stream_detach(struct stream *s, struct buf *unread);
 bool stream_handshaking(const struct stream *s);
 bool stream_failed(const struct stream *s);
 enum stream_trouble stream_trouble(const struct stream *s);
@@ -84,5 +89,8 @@ bool stream_finished(const struct stream *s);
 void stream_abort(struct stream *s);
 /* Sends what may go and applies interest. At the end of each of the owner's passes. */
 void stream_settle(struct stream *s);
+/* Wakes the owner once more, from the event loop: for what it found while it was at work. After
+ * stream_settle(). */
+void stream_nudge(struct stream *s);
 
 #endif

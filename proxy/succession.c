@@ -7,10 +7,11 @@
  *	dialer  --- broker	a pair for each sandbox: which tickets live
  *
  * A sandbox is joined when all three know each other. A new worker joins from the beginning
- * (SANDBOX_GONE and SANDBOX to both). A new dialer or broker is told every sandbox, and the two
- * that live get their ends of new pairs (PEER). What it held that must not be lost comes back: the
- * broker's certificate authorities as it has sealed them, its secrets from their sources, the
- * dialer's live tickets from itself to a new broker. A new recorder is given all rings.
+ * (SANDBOX_GONE and SANDBOX to both), under a number of its own: what is still said of the worker
+ * before it (SANDBOX_LOST) does not hit this one. A new dialer or broker is told every sandbox, and
+ * the two that live get their ends of new pairs (PEER). What it held that must not be lost comes
+ * back: the broker's certificate authorities as it has sealed them, its secrets from their sources,
+ * the dialer's live tickets from itself to a new broker. A new recorder is given all rings.
  */
 #include "proxy/appliance.h"
 
@@ -88,16 +89,17 @@ static void close_pair(const int fds[2])
 			close(fds[i]);
 }
 
-static void tell_peer(struct part *to, uint32_t sandbox, enum role role, int fd)
+static void tell_peer(struct part *to, const struct sandbox *s, enum role role, int fd)
 {
-	struct msg_peer msg = { .sandbox = sandbox, .role = (uint8_t)role };
+	struct msg_peer msg = { .sandbox = to == &s->worker ? 0 : s->number, .join = s->join,
+				.role = (uint8_t)role };
 
 	(void)!part_send(to, MSG_PEER, &msg, &fd, 1);
 }
 
 static bool tell_sandbox(struct sandbox *s, struct part *to, int worker, int other)
 {
-	struct msg_sandbox msg = { .sandbox = s->number, .name = str_of(s->name) };
+	struct msg_sandbox msg = { .sandbox = s->number, .join = s->join, .name = str_of(s->name) };
 	int fds[3] = { [FD_SANDBOX_WORKER] = worker, [FD_SANDBOX_OTHER] = other,
 		       [FD_SANDBOX_POLICY] = s->policy->image };
 
@@ -128,6 +130,9 @@ bool sandbox_join(struct sandbox *s)
 	int dialer[2] = { -1, -1 }, broker[2] = { -1, -1 }, between[2] = { -1, -1 };
 	bool ok;
 
+	if (++s->a->last_join == 0)	/* 0: not joined */
+		s->a->last_join = 1;
+	s->join = s->a->last_join;
 	ok = channel_pair(dialer) == OK && channel_pair(broker) == OK &&
 	     channel_pair(between) == OK && tell_sandbox(s, &s->a->dialer, dialer[1], between[0]) &&
 	     tell_sandbox(s, &s->a->broker, broker[1], between[1]) &&
@@ -135,9 +140,10 @@ bool sandbox_join(struct sandbox *s)
 	close_pair(dialer);
 	close_pair(broker);
 	close_pair(between);
-	s->joined = ok;
 	if (ok)
 		part_told(&s->worker);
+	else
+		s->join = 0;
 	return ok;
 }
 
@@ -145,9 +151,9 @@ void sandbox_forget(struct sandbox *s)
 {
 	struct msg_sandbox_gone msg = { .sandbox = s->number };
 
-	if (!s->joined)
+	if (!s->join)
 		return;
-	s->joined = false;
+	s->join = 0;
 	if (s->a->dialer.state == PART_READY)
 		(void)!part_send(&s->a->dialer, MSG_SANDBOX_GONE, &msg, NULL, 0);
 	if (s->a->broker.state == PART_READY)
@@ -165,8 +171,8 @@ static void introduce(struct sandbox *s, struct part *p)
 		sandbox_fail(s, "no descriptors for the %s's successor", role_name(p->role));
 	else if (tell_sandbox(s, p, worker[1], between[0])) {
 		if (other->state == PART_READY)
-			tell_peer(other, s->number, p->role, between[1]);
-		tell_peer(&s->worker, 0, p->role, worker[0]);
+			tell_peer(other, s, p->role, between[1]);
+		tell_peer(&s->worker, s, p->role, worker[0]);
 	}
 	close_pair(worker);
 	close_pair(between);
@@ -175,7 +181,7 @@ static void introduce(struct sandbox *s, struct part *p)
 static void introduce_to_all(struct part *p)
 {
 	for (struct sandbox *s = p->a->sandboxes; s; s = s->next) {
-		if (s->joined && s->worker.channel)
+		if (s->join && s->worker.channel)
 			introduce(s, p);
 		else
 			sandbox_step(s);
@@ -194,8 +200,8 @@ static void on_sandbox_lost(struct part *p, const struct msg_sandbox_lost *m)
 		part_lose(p, "message in the wrong direction");
 		return;
 	}
-	if (!s)
-		return;		/* ended meanwhile */
+	if (!s || m->join != s->join)
+		return;		/* ended meanwhile, or that worker is */
 	snprintf(why, sizeof(why), "%.*s", STR_ARG(m->why));
 	part_lose(&s->worker, why);
 }
@@ -252,6 +258,7 @@ static void launcher_ready(struct part *p)
 		if (p->a->launcher[i].state == PART_NONE)
 			part_want(&p->a->launcher[i]);
 	parts_order_wanted(p->a);
+	policies_ask_sources(p->a, NULL);
 	for (struct sandbox *s = p->a->sandboxes; s; s = s->next)
 		sandbox_step(s);
 }
@@ -268,6 +275,9 @@ static void launcher_message(struct part *p, uint16_t type, const void *msg, int
 	case MSG_BOXED:
 		sandbox_boxed(p, msg, fds, n_fds);
 		return;
+	case MSG_SOURCE_IS:
+		policies_source(p, msg, fds, n_fds);
+		return;
 	case MSG_ROTATED:
 		log_rotated(p->a, msg, fds, n_fds);
 		channel_close_fds(fds, n_fds);
@@ -282,6 +292,7 @@ static void launcher_lost(struct part *p)
 	struct part *other = &p->a->launcher[p == &p->a->launcher[0]];
 
 	sandboxes_maker_lost(p->a, p);
+	policies_ask_sources(p->a, p);
 	if (p->a->rotator == p) {
 		p->a->rotator = NULL;
 		no_log_file(p->a, ECHILD);

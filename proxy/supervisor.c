@@ -356,6 +356,7 @@ bool appliance_close(struct appliance *a, const char *how)
 		how = a->fatal;
 	a->closing = true;
 	a->failed = false;
+	policies_stop_asking(a);
 	if (a->started) {
 		for (struct sandbox *s = a->sandboxes; s; s = s->next)
 			sandbox_stop(s, true, how);

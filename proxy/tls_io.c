@@ -8,7 +8,7 @@ struct tls_io {
 	int fd;
 	char *first;
 	size_t n, taken;
-	bool drained;
+	bool drained, last;
 };
 
 static bool would_block(void)
@@ -58,7 +58,7 @@ static int io_write(BIO *bio, const char *in, int n)
 	ssize_t put;
 
 	BIO_clear_retry_flags(bio);
-	put = send(io->fd, in, (size_t)n, MSG_NOSIGNAL);
+	put = send(io->fd, in, (size_t)n, MSG_NOSIGNAL | (io->last ? MSG_MORE : 0));
 	if (put < 0 && would_block())
 		BIO_set_retry_write(bio);
 	return (int)put;
@@ -90,6 +90,13 @@ void tls_io_woken(BIO *bio)
 	struct tls_io *io = BIO_get_data(bio);
 
 	io->drained = false;
+}
+
+void tls_io_last(BIO *bio)
+{
+	struct tls_io *io = BIO_get_data(bio);
+
+	io->last = true;
 }
 
 bool tls_io_drained(BIO *bio)
@@ -130,6 +137,7 @@ BIO *tls_io_new(int fd, struct str first)
 			goto fail;
 		memcpy(io->first, first.p, first.n);
 		io->n = first.n;
+		io->drained = true;
 	}
 	BIO_set_data(bio, io);
 	BIO_set_init(bio, 1);

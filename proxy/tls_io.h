@@ -4,7 +4,7 @@
  * were taken from the socket for that are handed to OpenSSL from here, then the socket's own.
  *
  * A read that got less than there was room for has emptied the socket: the next one says so without
- * asking the kernel.
+ * asking the kernel. So it is, too, when a first part was read before.
  *
  * Ownership   the BIO copies @first and borrows @fd; it is freed with its SSL.
  * Blocking    never: a socket that would block sets the BIO's retry flags.
@@ -24,5 +24,8 @@ BIO *tls_io_new(int fd, struct str first);
 void tls_io_woken(BIO *bio);
 /* Was all taken that the socket had? Then reading from it is not tried before tls_io_woken(). */
 bool tls_io_drained(BIO *bio);
+
+/* From now on writes wait for each other until the socket is shut down. */
+void tls_io_last(BIO *bio);
 
 #endif

@@ -109,6 +109,7 @@ static bool on_start(struct role_env *env, uint16_t type, const void *msg, int *
 	s->w = (struct worker){ .base = env->base,
 				.supervisor = env->supervisor,
 				.gateway = m->gateway,
+				.proxy_port = m->proxy_port,
 				.box = m->box,
 				.ifindex = m->ifindex,
 				.max_connections = m->max_connections,

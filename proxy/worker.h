@@ -30,7 +30,9 @@ struct dns_service;
 struct connections;
 struct repeats;
 struct asks;
+struct limits;
 struct notice;
+struct pool;
 struct refusal_list;
 struct tls_trust;
 
@@ -44,17 +46,25 @@ struct worker {
 	struct addr_range pool;
 	uint32_t refusal_address;
 	uint32_t gateway, box;
+	uint16_t proxy_port;		/* of the gateway's address: proxy/explicit.h; 0: none */
 	uint32_t ifindex;
 	struct ring *ring;
 	struct asks *asks;
 	struct dns_service *dns;
 	struct connections *connections;
 	struct repeats *repeats;	/* connections.c's */
+	struct pool *upstreams;		/* connections.c's */
+	struct limits *limits;		/* connections.c's */
 	struct notice *notice;
 	struct refusal_list *refusals;	/* proxy/refusal_list.h */
 	uint32_t max_connections, max_headers, idle_ms;
 	bool synced;			/* a request waits until its begin is on the disk */
 };
+
+static inline bool worker_is_gateway(const struct worker *w, const struct addr *a)
+{
+	return a->family == 4 && addr_to_v4(a) == w->gateway;
+}
 
 /* ---- questions (asks.c) ---- */
 /* Names one question until it was answered. 0 is none: so many had failed and not been called back

@@ -9,7 +9,7 @@ LIB_SRCS  = $(filter-out proxy/main.c proxy/worker.c proxy/dialer.c proxy/broker
             proxy/reader.c sandbox/init.c,$(SRCS))
 LIB       = $(O)/libexeat.a
 TEST_PKGS := cmocka libevent_core yaml-0.1 jansson libnftnl libmnl libcap-ng libseccomp libssl libcrypto \
-             libcares libpsl
+             libcares libpsl libnghttp2
 TESTS      = $(UNIT:%.c=$(O)/%)
 FUZZ_O    := build/fuzz
 FUZZERS    = $(FUZZ:fuzz/%.c=$(FUZZ_O)/%)

@@ -381,6 +381,7 @@ class Origin:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)  # else it listens until accept() has returned
         self.socket.close()
 
     def _serve(self):

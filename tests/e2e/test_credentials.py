@@ -107,7 +107,7 @@ def the_answer_is_searched_and_filled_over_at_the_same_length(bed):
     _origins(bed)
     run = bed.run("curl -sS -i https://api.test/; curl -sS -i https://basic.test/", POLICY, secrets=SECRETS)
     encoded = base64.b64encode(f"robot:{TOKEN}".encode()).decode()
-    b.check(run.out.count("HTTP/1.1 200") == 2, "both answered", run.out, run.err)
+    b.check(run.out.count("HTTP/2 200") == 2, "both answered", run.out, run.err)
     b.check(TOKEN not in run.out and encoded not in run.out, "neither form comes back", run.out)
     b.check("[exeat:api]" in run.out, "it is filled over", run.out)
     b.check(any(r.get("scrubbed", 0) >= 3 for r in run.records("request")), "counted", run.records("request"))
@@ -155,7 +155,7 @@ def foreign_refuse_refuses(bed):
 def the_value_follows_no_spoofed_host(bed):
     _origins(bed)
     run = bed.run("for h in 'Host: api.test' 'X-Forwarded-Host: api.test'; do curl -sS -o /dev/null -w '%{http_code} ' -H \"$h\" https://mine.test/; done;"
-                  "curl -sS -o /dev/null -w '%{http_code} ' --request-target https://api.test/ https://mine.test/;"
+                  "curl -sS --http1.1 -o /dev/null -w '%{http_code} ' --request-target https://api.test/ https://mine.test/;"
                   "printf 'GET / HTTP/1.1\\r\\nHost: mine.test\\r\\nHost: api.test\\r\\n\\r\\n' | openssl s_client -quiet -connect mine.test:443 -servername mine.test 2>/dev/null | head -c 12",
                   POLICY, secrets=SECRETS)
     b.check(run.out.startswith("421 200 421 HTTP/1.1 400"), "each refused but the harmless one", run.out, run.err)
@@ -177,7 +177,7 @@ def nothing_is_sent_to_an_origin_that_does_not_verify(bed):
         bed.dns.zone["api.test"] = [address]
         origin = b.Origin(bed, swallow, address=address, cert=cert)
         run = bed.run("curl -sS -i https://api.test/", POLICY, secrets=SECRETS)
-        b.check("HTTP/1.1 502" in run.out and "tls_certificate_error" in run.out, "502 with the exact error", why, run.out, run.err)
+        b.check("HTTP/2 502" in run.out and "tls_certificate_error" in run.out, "502 with the exact error", why, run.out, run.err)
         b.check(origin.connections >= 1 and not any(received), "not a byte of the request was sent", why, received)
         text = {"wrong": "hostname mismatch", "expired": "expired", "early": "not yet valid", "self": "self-signed",
                 "cn": "hostname mismatch"}[why]

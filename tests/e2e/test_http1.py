@@ -170,8 +170,8 @@ def _origins(bed):
 def uploads_of_every_size_and_framing_arrive_whole(bed):
     _origins(bed)
     run = bed.run("for n in 0 1 16384 65536 135000 1000000; do head -c $n /dev/zero | tr '\\0' x > /tmp/f; sha256sum < /tmp/f;"
-                  "curl -sS --data-binary @/tmp/f https://api.test/hash; echo;"
-                  "curl -sS -H 'Transfer-Encoding: chunked' --data-binary @/tmp/f https://api.test/hash; echo; done", POLICY)
+                  "curl --http1.1 -sS --data-binary @/tmp/f https://api.test/hash; echo;"
+                  "curl --http1.1 -sS -H 'Transfer-Encoding: chunked' --data-binary @/tmp/f https://api.test/hash; echo; done", POLICY)
     words = run.out.split()
     b.check(len(words) == 6 * 6, "all answered", run.out, run.err)
     for i, n in enumerate((0, 1, 16384, 65536, 135000, 1000000)):
@@ -200,7 +200,7 @@ def a_hundred_megabytes_pass_in_bounded_memory(bed):
                         peak[0] = max(peak[0], _resident(pid))
                 except OSError:
                     pass    # it is gone
-    run = bed.start("head -c 100000000 /dev/zero | curl -sS -T - https://api.test/hash", POLICY)
+    run = bed.start("head -c 100000000 /dev/zero | curl --http1.1 -sS -T - https://api.test/hash", POLICY)
     thread = threading.Thread(target=watch)
     thread.start()
     try:
@@ -216,7 +216,7 @@ def a_hundred_megabytes_pass_in_bounded_memory(bed):
 def expect_100_continue_never_hangs(bed):
     _origins(bed)
     run = bed.run("head -c 500000 /dev/zero > /tmp/f; for p in late-continue no-continue 417 401; do "
-                  "curl -sS -m 20 -H 'Expect: 100-continue' -T /tmp/f -w ' %{http_code} %{exitcode}\\n' https://api.test/$p; done",
+                  "curl --http1.1 -sS -m 20 -H 'Expect: 100-continue' -T /tmp/f -w ' %{http_code} %{exitcode}\\n' https://api.test/$p; done",
                   POLICY)
     b.check([l.split() for l in run.out.splitlines()] == [["500000", "200", "0"], ["500000", "200", "0"], ["no", "417", "0"],
             ["no", "401", "0"]], "each answered", run.out, run.err)
@@ -262,7 +262,7 @@ for line in (b"HEAD /head", b"GET /304", b"GET /204", b"GET /x"):
 
 def a_close_delimited_answer_arrives_whole(bed):
     _origins(bed)
-    run = bed.run("for i in $(seq 10); do curl -sS --limit-rate 50M -H 'Connection: close' https://api.test/close | wc -c; done", POLICY)
+    run = bed.run("for i in $(seq 10); do curl --http1.1 -sS --limit-rate 50M -H 'Connection: close' https://api.test/close | wc -c; done", POLICY)
     b.check(run.out.split() == ["5000000"] * 10, "every byte, every time", run.out, run.err)
 
 
@@ -278,8 +278,8 @@ print(got)
 
 def a_cut_off_answer_is_an_abort(bed):
     _origins(bed)
-    run = bed.run("for p in cut cut-chunked; do curl -sS -o /dev/null https://api.test/$p; echo $?; done;"
-                  "curl -sS -i https://api.test/none | head -n 1", POLICY)
+    run = bed.run("for p in cut cut-chunked; do curl --http1.1 -sS -o /dev/null https://api.test/$p; echo $?; done;"
+                  "curl --http1.1 -sS -i https://api.test/none | head -n 1", POLICY)
     lines = run.out.split("\n")
     b.check(lines[0] in ("18", "56") and lines[1] in ("18", "56"), "curl sees a broken transfer", run.out, run.err)
     b.check(" 502 " in lines[2], "an origin that closes without a word is a 502", run.out, run.err)
@@ -308,7 +308,7 @@ print("done")
 
 def an_early_answer_is_delivered_while_the_body_still_comes(bed):
     _origins(bed)
-    run = bed.run("head -c 50000000 /dev/zero | curl -sS -m 30 -H 'Expect:' -T - -o /dev/null -w '%{http_code}' https://api.test/401", POLICY)
+    run = bed.run("head -c 50000000 /dev/zero | curl --http1.1 -sS -m 30 -H 'Expect:' -T - -o /dev/null -w '%{http_code}' https://api.test/401", POLICY)
     b.check(run.out.endswith("401"), "the answer arrives", run.out, run.err)
 
 
@@ -363,15 +363,15 @@ for name, data in vectors.items():
 
 def malformed_answers_are_502(bed):
     _origins(bed)
-    run = bed.run("for p in garbage bare-lf many fat two-lengths; do curl -sS -o /dev/null -w '%{http_code} ' https://api.test/$p; done;"
-                  "curl -sS -w ' %{http_code} ' -o /dev/null https://api.test/extra -o /dev/null https://api.test/x", POLICY)
+    run = bed.run("for p in garbage bare-lf many fat two-lengths; do curl --http1.1 -sS -o /dev/null -w '%{http_code} ' https://api.test/$p; done;"
+                  "curl --http1.1 -sS -w ' %{http_code} ' -o /dev/null https://api.test/extra -o /dev/null https://api.test/x", POLICY)
     b.check(run.out.split() == ["502"] * 5 + ["200", "200"],
             "each refused in words; extra bytes are nobody's", run.out, run.err)
 
 
 def an_origins_forged_refusal_is_told_apart(bed):
     _origins(bed)
-    run = bed.run("curl -sS -i https://api.test/forged", POLICY)
+    run = bed.run("curl --http1.1 -sS -i https://api.test/forged", POLICY)
     head = run.out.lower()
     b.check("403" in head and "exeat" not in head and "alt-svc" not in head, "the marks are stripped", run.out, run.err)
 
@@ -380,8 +380,8 @@ def ambiguous_paths_are_refused_where_a_path_rule_is(bed):
     _origins(bed)
     paths = ["/x/..%2fadmin/1", "/%2e%2e%2fadmin/1", "/a%5cb", "/a%00b", "/x/..;/admin/1", "/%252e%252e/admin/1", "/x/../admin/1",
              "/%61dmin/1", "/x/%2e%2e/admin/1"]
-    run = bed.run("for p in " + " ".join(f"'{p}'" for p in paths) + "; do curl -sS --path-as-is -o /dev/null -w '%{http_code} ' \"https://api.test$p\"; "
-                  "curl -sS --path-as-is -o /dev/null -w '%{http_code} ' \"https://free.test$p\"; done", POLICY)
+    run = bed.run("for p in " + " ".join(f"'{p}'" for p in paths) + "; do curl --http1.1 -sS --path-as-is -o /dev/null -w '%{http_code} ' \"https://api.test$p\"; "
+                  "curl --http1.1 -sS --path-as-is -o /dev/null -w '%{http_code} ' \"https://free.test$p\"; done", POLICY)
     codes = run.out.split()
     b.check(codes[0::2] == ["403"] * len(paths), "refused on the host with a path rule", codes, run.err)
     b.check(codes[1::2] == ["200"] * len(paths), "as it came on the other", codes)
@@ -391,9 +391,9 @@ def ambiguous_paths_are_refused_where_a_path_rule_is(bed):
 
 def connect_trace_and_upgrades_are_refused(bed):
     _origins(bed)
-    run = bed.run("curl -sS -o /dev/null -w '%{http_code} ' -X TRACE https://api.test/;"
-                  "curl -sS -o /dev/null -w '%{http_code} ' -X CONNECT --request-target api.test:443 https://api.test/;"
-                  "curl -sS -o /dev/null -w '%{http_code}' -H 'Connection: Upgrade' -H 'Upgrade: h2c' https://api.test/", POLICY)
+    run = bed.run("curl --http1.1 -sS -o /dev/null -w '%{http_code} ' -X TRACE https://api.test/;"
+                  "curl --http1.1 -sS -o /dev/null -w '%{http_code} ' -X CONNECT --request-target api.test:443 https://api.test/;"
+                  "curl --http1.1 -sS -o /dev/null -w '%{http_code}' -H 'Connection: Upgrade' -H 'Upgrade: h2c' https://api.test/", POLICY)
     codes = run.out.split()
     b.check(codes[0] == "403" and codes[1] in ("403", "400") and codes[2] == "200", "refused; an upgrade is not passed on", run.out, run.err)
     b.check(all(not r.get("upgrade") for r in bed.origin.requests), "no upgrade upstream")
@@ -443,7 +443,7 @@ print("bad", bad[:5])
 
 def what_was_reached_is_on_record(bed):
     _origins(bed)
-    run = bed.run("curl -sS -o /dev/null 'https://api.test/x?token=query-secret-value'", POLICY)
+    run = bed.run("curl --http1.1 -sS -o /dev/null 'https://api.test/x?token=query-secret-value'", POLICY)
     opened, closed = run.record("connection", phase="open"), run.record("connection", phase="close")
     b.check(opened["destination"] == "api.test" and opened["port"] == 443 and closed["bytes_up"] > 0 and closed["bytes_down"] > 0
             and closed["address"] == "203.0.113.10" and closed["tls"].startswith("TLS"), "open and close", opened, closed)

@@ -1,5 +1,7 @@
 """TLS towards the box and towards origins: hellos in pieces, names held, leaves in shape."""
 
+import base64
+import pathlib
 import socket
 import struct
 
@@ -17,7 +19,7 @@ allow:
 
 # Records a real ClientHello of this machine's OpenSSL, then replays it in other pieces.
 HELLO = r"""
-import socket, ssl, struct, time
+import socket, ssl, struct, sys, time
 def hello(name, extra=0, alpn=None):
     c = ssl.create_default_context()
     if extra or alpn: c.set_alpn_protocols(alpn or [("x%d-" % i).ljust(200, "p") for i in range(extra)] + ["http/1.1"])
@@ -85,6 +87,29 @@ t, i, o, data = hello("api.test"); s = connect(); s.sendall(records(data, 3)); p
     b.check(run.out.splitlines() == ["HTTP/1.1 200 OK"] * 7, "each completes", run.out, run.err)
 
 
+def a_real_post_quantum_hello_is_answered_in_any_pieces(bed):
+    """As OpenSSL 3.5 sends it, in two segments of a usual network. It cannot be finished here; the answer to it
+    is a ServerHello and, encrypted, the leaf."""
+    _origins(bed)
+    data = (pathlib.Path(__file__).parents[2] / "fuzz/fuzz_hello.in/post-quantum").read_bytes()
+    run = _python(bed, f"""
+import base64
+data = base64.b64decode("{base64.b64encode(data).decode()}")
+def flight(s):
+    got = b""
+    while len(got) < 700: got += s.recv(65536) or sys.exit("closed after %d" % len(got))
+    return got[0] == 22 and got[5] == 2 and b"\\x14\\x03\\x03\\x00\\x01\\x01\\x17\\x03\\x03" in got
+for cuts in ([1], [5], [6], [600], [1447], list(range(1, len(data))), []):
+    s = connect()
+    for a, z in zip([0] + cuts, cuts + [len(data)]):
+        s.sendall(data[a:z])
+        if len(cuts) == 1: time.sleep(0.2)     # so that it is two segments
+    print(flight(s))
+s = connect(); s.sendall(records(data, 3)); print(flight(s))
+""")
+    b.check(run.out.splitlines() == ["True"] * 8, "each is answered", run.out, run.err)
+
+
 def a_client_hello_of_sixteen_kilobytes_works_and_a_huge_one_is_refused(bed):
     _origins(bed)
     run = _python(bed, """
@@ -121,6 +146,36 @@ def no_sni_and_foreign_sni_end_in_an_alert(bed):
     b.check(not run.records("dial"), "and nothing was dialled")
 
 
+def an_address_as_server_name_ends_in_an_alert(bed):
+    """RFC 6066 3 does not know it: for a name's address it is another name, for a literal's it says nothing."""
+    _origins(bed)
+    run = bed.run("for at in api.test 203.0.113.18; do echo | openssl s_client -connect $at:443 -servername 203.0.113.18 2>&1 |"
+                  " grep -i -o 'unrecognized name' | head -n 1; done;"
+                  "echo | openssl s_client -connect 203.0.113.18:443 -noservername -verify_return_error -verify_ip 203.0.113.18 2>&1 |"
+                  " grep -o 'Verification: OK'; echo | openssl s_client -connect 203.0.113.19:443 -noservername 2>&1 |"
+                  " grep -i -o 'connection refused' | head -n 1", POLICY)
+    b.check(run.out.splitlines() == ["unrecognized name"] * 2 + ["Verification: OK", "Connection refused"], "each its own end", run.out, run.err)
+    b.check([r.get("reason") for r in run.records("connection")][:2] == ["sni-mismatch: an IP address"] * 2, "recorded", run.records("connection"))
+
+
+def the_leaf_bears_the_one_name_whatever_the_origins_certificate_bears(bed):
+    """Else a browser takes one connection for all of them, and is refused."""
+    _origins(bed)
+    run = bed.run("curl -sS -o /dev/null https://api.test/; echo | openssl s_client -connect api.test:443 -servername api.test 2>/dev/null"
+                  " | openssl x509 -noout -ext subjectAltName", POLICY)
+    b.check([line.strip() for line in run.out.splitlines()][1:] == ["DNS:api.test"], "exactly it", run.out, run.err)
+
+
+def libcurl_with_the_certificate_alone_fetches_many_files_at_once(bed):
+    """As cargo does: a multi handle, HTTP/2 where it is had, one file of roots, no revocation list to be found."""
+    _origins(bed)
+    urls = " ".join(f"-o /dev/null https://api.test/index/{i}" for i in range(40))
+    run = bed.run(f"env -i PATH=$PATH HOME=/ curl -sS -Z --parallel-max 20 --http2 --cacert /etc/exeat/ca.pem -w '%{{http_code}}\\n' {urls} | sort | uniq -c;"
+                  "echo | openssl s_client -connect api.test:443 -servername api.test 2>/dev/null | openssl x509 -noout -text |"
+                  " grep -c -i -e 'CRL Distribution' -e OCSP", POLICY)
+    b.check(run.out.split() == ["40", "200", "0"], "all of them, and no place to ask for revocations", run.out, run.err)
+
+
 def garbage_on_a_tls_port_is_refused(bed):
     _origins(bed)
     run = _python(bed, """
@@ -133,11 +188,12 @@ t, i, o, data = hello("api.test"); s = connect(); s.sendall(data); print(finish(
     b.check(run.out.splitlines() == ["True"] * 4 + ["HTTP/1.1 200 OK"], "each ends, the next works", run.out, run.err)
 
 
-def h2_only_is_refused_by_alpn_and_a_list_falls_back(bed):
+def h2_is_agreed_on_and_what_nobody_speaks_is_refused(bed):
     _origins(bed)
-    run = bed.run("echo | openssl s_client -connect api.test:443 -servername api.test -alpn h2 2>&1 | grep -i -o 'no application protocol' | head -n 1;"
+    run = bed.run("echo | openssl s_client -connect api.test:443 -servername api.test -alpn h2 2>&1 | grep -o 'ALPN protocol: h2';"
+                  "echo | openssl s_client -connect api.test:443 -servername api.test -alpn h3 2>&1 | grep -i -o 'no application protocol' | head -n 1;"
                   "curl -sS -o /dev/null -w '%{http_version}' --http2 https://api.test/", POLICY)
-    b.check(run.out.split("\n") == ["no application protocol", "1.1"], "both", run.out, run.err)
+    b.check(run.out.split("\n") == ["ALPN protocol: h2", "no application protocol", "2"], "each", run.out, run.err)
 
 
 def a_literal_that_a_rule_names_works_over_tls(bed):
@@ -167,7 +223,7 @@ def an_incomplete_chain_and_resets_are_told_in_words(bed):
     b.Origin(bed, None, address="203.0.113.21", before_tls=reset)
     b.Origin(bed, lambda s, o: s.recv(4096), address="203.0.113.22", cert=bed.cert("shut.test"))
     run = bed.run("for n in chain reset shut closed; do curl -sS -i https://$n.test/; echo; done", POLICY)
-    b.check(run.out.count("HTTP/1.1 502") == 4, "four 502", run.out, run.err)
+    b.check(run.out.count("HTTP/2 502") == 4, "four 502", run.out, run.err)
     for text in ("unable to get local issuer certificate", "chain.test", "connection_refused", "connection_terminated"):
         b.check(text in run.out, f"says {text}", run.out)
 

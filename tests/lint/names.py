@@ -20,12 +20,16 @@ DOCUMENTS = ["README.md", "ARCHITECTURE.md"]
 ELSEWHERE = {
     "inet_aton",             # whose forms of addresses are refused
     "SO_MARK", "TCP_ULP", "TCP_FASTOPEN_CONNECT",    # options that a role is refused
+    "RST_STREAM", "WINDOW_UPDATE", "NO_ERROR", "INTERNAL_ERROR", "ENHANCE_YOUR_CALM",    # HTTP/2's own words
+    "NO_COPY",               # of NGHTTP2_DATA_FLAG_NO_COPY
     "ARES_ECONNREFUSED", "X509_STORE", "MASKED_EQ",  # parts of names that libraries have
 }
 # Let a test see that a limit holds or that nothing is left behind.
 FOR_TESTS = {
-    "broker_sandboxes", "channel_queued", "connections_count", "control_clients", "dialer_sandboxes", "log_last_seq",
-    "resolver_cache_count", "tickets_count", "wire_gateway_netns",
+    "askers_free", "broker_sandboxes", "channel_queued", "connections_count", "control_clients",
+    "dialer_sandboxes", "h2_count",
+    "log_last_seq", "pool_count", "pool_idle",
+    "resolver_cache_count", "tickets_count", "tls_sessions_count", "wire_gateway_netns",
 }
 
 COMMENT = re.compile(r"/\*.*?\*/", re.S)

@@ -2,4 +2,4 @@
 # on a request and no answer is searched. What sslsplit, which does neither, is to be held against.
 . "$EXEAT_BENCH/peers/exeat.sh"
 INJECTS=no
-caps() { echo "h1 many mint verify"; }
+caps() { echo "h1 h2 many mint verify"; }

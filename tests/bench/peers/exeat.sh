@@ -9,7 +9,7 @@ DNS=198.18.2.2
 INJECTS=yes
 PATHS=no
 BOX_NS=$TAG-$PEER
-caps() { echo "h1 many mint inject verify"; }
+caps() { echo "h1 h2 many mint inject verify"; }
 version() { "$EXEAT" --version; }
 mode() { echo "netns $BOX_NS"; }
 issuer() { openssl x509 -in "$RUN/ca.pem" -noout -subject | sed -n 's/.*CN = //p'; }

@@ -4,8 +4,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509v3.h>
@@ -267,6 +269,83 @@ static void a_leaf_lives_at_most_397_days_from_an_hour_ago(void **state)
 	assert_in_range(seconds, 3600, 3600 + 60);
 	assert_int_equal(X509_cmp_time(X509_get0_notAfter(x), &now), 1);
 	X509_free(x);
+}
+
+/* A CA of our own making, with a minute to live. */
+static struct ca *ca_that_ends_soon(time_t ends)
+{
+	unsigned char priv[CA_KEY_BYTES], *der = NULL;
+	OSSL_PARAM params[] = { OSSL_PARAM_construct_BN(OSSL_PKEY_PARAM_PRIV_KEY, priv, sizeof(priv)),
+				OSSL_PARAM_construct_end() };
+	EVP_PKEY *k = EVP_EC_gen("P-256");
+	X509 *x = X509_new();
+	X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, NULL, NID_basic_constraints, "critical,CA:TRUE");
+	struct ca *c;
+	X509V3_CTX ctx;
+	int n;
+
+	assert_true(EVP_PKEY_get_params(k, params) && X509_set_version(x, X509_VERSION_3));
+	X509_add_ext(x, e, -1);
+	X509_EXTENSION_free(e);
+	X509_gmtime_adj(X509_getm_notBefore(x), -60);
+	ASN1_TIME_set(X509_getm_notAfter(x), ends);
+	X509_set_pubkey(x, k);
+	X509V3_set_ctx(&ctx, x, x, NULL, NULL, 0);
+	e = X509V3_EXT_conf_nid(NULL, &ctx, NID_subject_key_identifier, "hash");
+	X509_add_ext(x, e, -1);
+	X509_EXTENSION_free(e);
+	assert_true(X509_sign(x, k, EVP_sha256()) > 0);
+	n = i2d_X509(x, &der);
+	assert_int_equal(ca_again(str_n((char *)der, (size_t)n), priv, &c), OK);
+	OPENSSL_free(der);
+	X509_free(x);
+	EVP_PKEY_free(k);
+	return c;
+}
+
+static void a_leaf_ends_no_later_than_its_ca(void **state)
+{
+	time_t ends = time(NULL) + 60;
+	struct ca *c = ca_that_ends_soon(ends);
+	struct buf der;
+	X509 *x;
+
+	(void)state;
+	buf_init(&der, DER_MAX);
+	assert_int_equal(ca_leaf(c, STR("api.example.test"), buf_str(&spki), &der), OK);
+	x = certificate(buf_str(&der));
+	assert_int_equal(ASN1_TIME_cmp_time_t(X509_get0_notAfter(x), ends), 0);
+	X509_free(x);
+	buf_free(&der);
+	ca_free(c);
+}
+
+/* Two readers of one certificate agree where it has one encoding. */
+static void a_leaf_is_encoded_as_openssl_encodes_what_it_reads(void **state)
+{
+	static const struct str names[] = { { "a.test", 6 }, { "192.0.2.7", 9 }, { "2001:db8::1", 11 } };
+	char room[256];
+
+	(void)state;
+	for (size_t i = 0; i < 3 + 3; i++) {
+		static const size_t lengths[] = { 64, 65, 253 };
+		struct str name = i < 3 ? names[i] : name_of(lengths[i - 3], room);
+		unsigned char *again = NULL;
+		struct buf der;
+		X509 *x, *copy;
+
+		buf_init(&der, DER_MAX);
+		assert_int_equal(ca_leaf(ca, name, buf_str(&spki), &der), OK);
+		x = certificate(buf_str(&der));
+		copy = X509_dup(x);
+		assert_true(i2d_re_X509_tbs(copy, NULL) > 0);
+		assert_int_equal(i2d_X509(copy, &again), der.n);
+		assert_memory_equal(again, der.p, der.n);
+		OPENSSL_free(again);
+		X509_free(copy);
+		X509_free(x);
+		buf_free(&der);
+	}
 }
 
 static void serials_are_positive_long_and_never_the_same(void **state)
@@ -572,6 +651,8 @@ int main(void)
 		cmocka_unit_test(the_ca_is_what_strict_clients_ask_for),
 		cmocka_unit_test(a_leaf_is_what_strict_clients_ask_for),
 		cmocka_unit_test(a_leaf_lives_at_most_397_days_from_an_hour_ago),
+		cmocka_unit_test(a_leaf_ends_no_later_than_its_ca),
+		cmocka_unit_test(a_leaf_is_encoded_as_openssl_encodes_what_it_reads),
 		cmocka_unit_test(serials_are_positive_long_and_never_the_same),
 		cmocka_unit_test(the_san_is_exactly_the_one_name),
 		cmocka_unit_test(an_address_is_an_ip_san),

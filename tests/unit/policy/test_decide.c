@@ -366,6 +366,36 @@ static void a_tcp_rule_matches_raw_tcp_and_nothing_else(void **state)
 	policy_free(p);
 }
 
+static void raw_tcp_is_known_by_target_and_port_whatever_is_denied(void **state)
+{
+	const struct test_rule rules[] = {
+		{ .id = "db", .hosts = { LIST("db.test") }, .ports = { LIST("5432") },
+		  .protos = PROTO_TCP },
+		{ .id = "any", .hosts = { LIST("*.test") }, .ports = { LIST("443") } },
+		{ .id = "licence", .addresses = { LIST("203.0.113.0/28") },
+		  .ports = { LIST("27000") }, .protos = PROTO_TCP },
+		{ .deny = true, .id = "no", .hosts = { LIST("db.test") } },
+	};
+	struct policy *p = MAKE_POLICY(rules);
+	struct facts f = { .host = STR("db.test"), .port = 5432, .proto = PROTO_HTTPS }, at;
+
+	(void)state;
+	assert_true(policy_allows_raw(p, &f));
+	f.port = 443;
+	assert_false(policy_allows_raw(p, &f));
+	f.port = 0;
+	assert_true(policy_allows_raw(p, &f));
+	f.host = STR("web.test");
+	assert_false(policy_allows_raw(p, &f));
+	at = literal("203.0.113.9", 27000);
+	assert_true(policy_allows_raw(p, &at));
+	at = literal("203.0.113.9", 27001);
+	assert_false(policy_allows_raw(p, &at));
+	at = literal("203.0.113.99", 27000);
+	assert_false(policy_allows_raw(p, &at));
+	policy_free(p);
+}
+
 static void a_passthrough_rule_is_decided_at_the_hello(void **state)
 {
 	const struct test_rule rules[] = {
@@ -463,6 +493,7 @@ int main(void)
 		cmocka_unit_test(literals_are_told_one_by_one),
 		cmocka_unit_test(literals_of_a_whole_stack_end_at_the_limit),
 		cmocka_unit_test(a_tcp_rule_matches_raw_tcp_and_nothing_else),
+		cmocka_unit_test(raw_tcp_is_known_by_target_and_port_whatever_is_denied),
 		cmocka_unit_test(a_passthrough_rule_is_decided_at_the_hello),
 		cmocka_unit_test(limits_of_all_rules_that_match_hold),
 		cmocka_unit_test(one_rule_is_asked_matcher_by_matcher),

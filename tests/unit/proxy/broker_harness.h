@@ -25,6 +25,7 @@
 
 #define GRANTS_PER_SECOND 300
 #define QUEUED_MAX (256u << 10)
+#define JOIN 5	/* of each sandbox: said again where it is lost */
 
 #define ROUNDS 200
 #define SEEN_MAX (1u << 20)
@@ -134,7 +135,7 @@ static struct broker_ca given_ca;
 static inline enum err give_sealed(uint32_t number, const char *name, struct str ca, int policy, int *worker,
 			    int *dialer)
 {
-	struct msg_sandbox m = { number, str_of(name), ca };
+	struct msg_sandbox m = { .sandbox = number, .join = JOIN, .name = str_of(name), .ca = ca };
 	int w[2], d[2], fds[FD_SANDBOX_POLICY + 1];
 	struct broker_ca told;
 	enum err e;
@@ -391,10 +392,11 @@ static inline struct seal_key *made_seal_key(char fill)
 	return k;
 }
 
-static inline void on_lost(void *arg, uint32_t sandbox, const char *why)
+static inline void on_lost(void *arg, uint32_t sandbox, uint32_t join, const char *why)
 {
 	(void)arg;
 	(void)why;
+	assert_int_equal(join, JOIN);
 	lost_sandbox = sandbox;
 }
 

@@ -16,6 +16,7 @@
 
 #define DIALS_MAX 16
 #define QUEUED_MAX (256u << 10)
+#define JOIN 5	/* of each sandbox: said again where it is lost */
 
 /* A policy names at most so many ports. */
 #define PORTS "20000-20999"
@@ -80,9 +81,10 @@ static inline void on_worker_closed(void *arg, const char *why)
 	worker_closed = true;
 }
 
-static inline void on_lost(void *arg, uint32_t sandbox, const char *why)
+static inline void on_lost(void *arg, uint32_t sandbox, uint32_t join, const char *why)
 {
 	(void)arg;
+	assert_int_equal(join, JOIN);
 	got.lost++;
 	got.lost_sandbox = sandbox;
 	snprintf(got.lost_why, sizeof(got.lost_why), "%s", why);
@@ -164,7 +166,7 @@ static inline struct channel *far_end(enum role self, int fd, void (*fn)(void *,
 
 static inline void open_numbered(uint32_t number)
 {
-	struct msg_sandbox m = { .sandbox = number, .name = STR("box-1") };
+	struct msg_sandbox m = { .sandbox = number, .join = JOIN, .name = STR("box-1") };
 	int fds[3], w[2], b[2];
 
 	assert_int_equal(channel_pair(w), OK);

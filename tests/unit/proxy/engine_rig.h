@@ -37,7 +37,7 @@
 
 #define RIG_LIMIT_S 3
 #define RIG_GOT_MAX (64u << 20)
-#define RIG_ORIGINS 8
+#define RIG_ORIGINS 300
 #define HELPER __attribute__((unused)) static
 #define SECRET "s3cr3t-value-of-the-token"
 
@@ -435,6 +435,8 @@ struct rig_rule {
 	bool deny, credential, plaintext;
 	int foreign;		/* -1: not said */
 	const char *address;
+	bool passthrough;
+	struct rule_limits limits;
 };
 
 HELPER void add_rule(struct policy_build *b, const struct rig_rule *in, uint16_t port, uint32_t credential)
@@ -449,7 +451,8 @@ HELPER void add_rule(struct policy_build *b, const struct rig_rule *in, uint16_t
 				   .credential = in->credential ? credential : NO_CREDENTIAL,
 				   .has_foreign = in->foreign >= 0,
 				   .foreign = in->foreign >= 0 ? (enum foreign)in->foreign : FOREIGN_STRIP,
-				   .plaintext = in->plaintext };
+				   .plaintext = in->plaintext, .passthrough = in->passthrough,
+				   .limits = in->limits };
 
 	if (in->address) {
 		assert_true(addr_range_parse(str_of(in->address), &range));
@@ -542,6 +545,20 @@ HELPER void read_log(struct rig *r)
 	ring_advance(r->reader);
 }
 
+/* Fills the ring with records of no matter. */
+HELPER void fill_ring(struct rig *r)
+{
+	struct record rec;
+	enum err e;
+
+	do {
+		record_begin(&rec, RECORD_dns);
+		record_str(&rec, REC_name, STR("filler.test"));
+		e = record_commit(&rec, r->w.ring);
+	} while (e == OK);
+	assert_int_equal(e, ERR_FULL);
+}
+
 HELPER bool log_has(struct rig *r, const char *text)
 {
 	read_log(r);
@@ -592,6 +609,7 @@ HELPER void rig_open_with(struct rig *r, const struct rig_rule *rules, size_t n,
 	made = tls_trust_new(false, &(struct str_list){ &trust, 1 }, &why);
 	assert_string_equal(made ? "" : why, "");
 	assert_true(tls_trust_make_key(made));
+	tls_trust_serve_h2(made, true);
 	r->w.connections = connections_new(&r->w, listener, made);
 	assert_non_null(r->w.connections);
 	r->client_ctx = client_context(r);

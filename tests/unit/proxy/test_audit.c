@@ -65,7 +65,7 @@ static void the_default_has_no_place(void **state)
 
 static void a_long_path_keeps_its_end_and_the_line(void **state)
 {
-	char file[700];
+	char file[700] = "";
 	struct rule_info rule = { .id = STR("r"), .file = str_n(file, sizeof(file)), .line = 4294967295 };
 	struct record r;
 

@@ -81,6 +81,22 @@ static void http_is_never_served_before_the_handshake_of_a_tls_hello(void **stat
 	assert_int_equal(connection_edge(CS_HANDSHAKE, CE_SECURE)->next, CS_HTTP);
 }
 
+static void nothing_is_tunnelled_that_was_not_dialled(void **state)
+{
+	(void)state;
+	for (int s = 0; s < CS_COUNT; s++) {
+		for (int e = 0; e < CE_COUNT; e++) {
+			const struct connection_edge *edge =
+				connection_edge((enum connection_state)s, (enum connection_event)e);
+
+			if (edge && edge->next == CS_TUNNEL)
+				assert_int_equal(s, CS_DIAL);
+		}
+	}
+	assert_null(connection_edge(CS_HANDSHAKE, CE_UNOPENED));
+	assert_null(connection_edge(CS_HTTP, CE_UNOPENED));
+}
+
 static void states_and_events_have_names(void **state)
 {
 	(void)state;
@@ -96,6 +112,7 @@ int main(void)
 		cmocka_unit_test(every_state_answers_timeout_and_fail_with_closed),
 		cmocka_unit_test(nothing_leaves_closed),
 		cmocka_unit_test(http_is_never_served_before_the_handshake_of_a_tls_hello),
+		cmocka_unit_test(nothing_is_tunnelled_that_was_not_dialled),
 		cmocka_unit_test(states_and_events_have_names),
 	};
 

@@ -234,7 +234,7 @@ static void a_worker_that_leaves_more_answers_unread_than_it_may_loses_its_sandb
 	const struct msg_resolve m = { .id = 5, .name = STR("evil.test") };
 	struct buf packet;
 	int w[2], b[2], fds[3];
-	const struct msg_sandbox s = { .sandbox = 9, .name = STR("box-9") };
+	const struct msg_sandbox s = { .sandbox = 9, .join = JOIN, .name = STR("box-9") };
 	unsigned sent = 0;
 
 	(void)state;
@@ -295,7 +295,7 @@ static void a_sandbox_that_takes_half_of_all_dials_leaves_its_neighbours_theirs(
 
 static void a_worker_that_breaks_its_channels_rules_is_told_of(void **state)
 {
-	struct msg_sandbox m = { .sandbox = 7, .name = STR("box-7") };
+	struct msg_sandbox m = { .sandbox = 7, .join = JOIN, .name = STR("box-7") };
 	int fds[3], w[2], b[2];
 
 	(void)state;
@@ -343,7 +343,7 @@ static void a_known_number_takes_the_old_ones_place(void **state)
 
 static void a_policy_that_is_none_is_refused(void **state)
 {
-	struct msg_sandbox m = { .sandbox = 2, .name = STR("box-2") };
+	struct msg_sandbox m = { .sandbox = 2, .join = JOIN, .name = STR("box-2") };
 	int fds[3], w[2], b[2];
 
 	(void)state;

@@ -448,20 +448,6 @@ static void a_disk_that_does_not_take_the_begin_refuses_the_request(void **state
 	rig_close(&r);
 }
 
-/* Fills the ring with records of no matter. */
-static void fill_ring(struct rig *r)
-{
-	struct record rec;
-	enum err e;
-
-	do {
-		record_begin(&rec, RECORD_dns);
-		record_str(&rec, REC_name, STR("filler.test"));
-		e = record_commit(&rec, r->w.ring);
-	} while (e == OK);
-	assert_int_equal(e, ERR_FULL);
-}
-
 static void full_ring_holds_a_request_until_there_is_room(void **state)
 {
 	struct rig r;

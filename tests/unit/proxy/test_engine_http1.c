@@ -26,6 +26,7 @@ static void length_stays_length_and_chunks_stay_chunks(void **state)
 
 	(void)state;
 	rig_open(&r);
+	r.reply = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
 	ask_plain(&r, &c, "web.test", "POST /a HTTP/1.1\r\nHost: web.test\r\nContent-Length: 5\r\n\r\nhello", "\r\n\r\nhi");
 	assert_true(peer_has(&r.origin[0], "content-length: 5\r\n"));
 	assert_true(peer_has(&r.origin[0], "\r\n\r\nhello"));

@@ -230,12 +230,11 @@ static void an_idle_connection_that_is_still_allowed_stays(void **state)
 	NEW_POLICY(&r, other);
 	turns(&r);
 	assert_false(c.ended);
-	assert_false(r.origin[0].ended);
 	peer_close(&c);
 	rig_close(&r);
 }
 
-static void an_idle_upstream_whose_address_is_denied_now_is_closed(void **state)
+static void an_idle_upstream_is_closed_by_a_new_policy(void **state)
 {
 	struct rig r;
 	struct peer c;
@@ -267,6 +266,38 @@ static void a_hello_that_waits_for_its_leaf_is_refused_by_an_alert(void **state)
 	peer_close(&c);
 	rig_until(&r, log_has(&r, "\"phase\":\"close\""));
 	assert_true(has(line_with(&r, "\"phase\":\"close\""), OUTLAWED));
+	rig_close(&r);
+}
+
+/* The pool keeps a connection that is whole: it is ended first, so that a new one is made. */
+static void ask_over_a_new_upstream(struct rig *r, unsigned n, const char *until)
+{
+	struct peer c;
+
+	ask_tls(r, &c, "api.test", GET("api.test"), until);
+	peer_close(&c);
+	rig_until(r, log_has(r, "\"phase\":\"close\"") && count(r, "\"phase\":\"close\"") == n);
+	SSL_shutdown(stream_ssl(r->origin[n - 1].stream));
+	turns(r);
+	assert_int_equal(r->dials, n);
+}
+
+static void a_new_policy_has_the_name_proved_again_by_box_and_origin(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	r.origin_tls = true;
+	ask_over_a_new_upstream(&r, 1, "\r\n\r\nhi");
+	ask_over_a_new_upstream(&r, 2, "\r\n\r\nhi");
+	assert_int_equal(r.leafs, 1);
+	assert_false(SSL_session_reused(stream_ssl(r.origin[0].stream)));
+	assert_true(SSL_session_reused(stream_ssl(r.origin[1].stream)));
+	NEW_POLICY(&r, other);
+	ask_over_a_new_upstream(&r, 3, "\r\n\r\nhi");
+	assert_int_equal(r.leafs, 2);
+	assert_false(SSL_session_reused(stream_ssl(r.origin[2].stream)));
 	rig_close(&r);
 }
 
@@ -417,7 +448,8 @@ int main(void)
 		cmocka_unit_test(an_answer_that_outlives_two_policies_ends_under_the_third),
 		cmocka_unit_test(an_idle_connection_to_a_host_that_is_denied_now_ends_cleanly),
 		cmocka_unit_test(an_idle_connection_that_is_still_allowed_stays),
-		cmocka_unit_test(an_idle_upstream_whose_address_is_denied_now_is_closed),
+		cmocka_unit_test(an_idle_upstream_is_closed_by_a_new_policy),
+		cmocka_unit_test(a_new_policy_has_the_name_proved_again_by_box_and_origin),
 		cmocka_unit_test(a_hello_that_waits_for_its_leaf_is_refused_by_an_alert),
 		cmocka_unit_test(a_request_of_which_nothing_went_out_is_judged_by_the_new_policy_alone),
 		cmocka_unit_test(a_request_that_waits_for_its_credential_goes_without_where_the_new_policy_has_none),

@@ -196,15 +196,15 @@ static void denied_name_in_a_hello_gets_an_alert(void **state)
 	rig_close(&r);
 }
 
-static void alpn_without_http_1_1_is_refused(void **state)
+static void alpn_that_nobody_speaks_is_refused(void **state)
 {
-	static const unsigned char h2[] = "\x02h2";
+	static const unsigned char h3[] = "\x02h3";
 	struct rig r;
 	struct peer c;
 
 	(void)state;
 	open_tls_rig(&r);
-	SSL_CTX_set_alpn_protos(r.client_ctx, h2, 3);
+	SSL_CTX_set_alpn_protos(r.client_ctx, h3, 3);
 	client_tls(&r, &c, "api.test");
 	rig_until(&r, c.ended);
 	assert_true(strstr(stream_why(c.stream), "no application protocol") != NULL);
@@ -212,18 +212,48 @@ static void alpn_without_http_1_1_is_refused(void **state)
 	rig_close(&r);
 }
 
-static void alpn_with_both_gets_http_1_1(void **state)
+static void alpn_with_both_gets_h2(void **state)
 {
-	static const unsigned char both[] = "\x02h2\x08http/1.1";
+	static const unsigned char both[] = "\x08http/1.1\x02h2";
 	struct rig r;
 	struct peer c;
 
 	(void)state;
 	open_tls_rig(&r);
 	SSL_CTX_set_alpn_protos(r.client_ctx, both, 12);
+	client_tls(&r, &c, "api.test");
+	rig_until(&r, c.got.n > 0);
+	assert_true(str_eq(tls_trust_alpn(stream_ssl(c.stream)), STR("h2")));
+	peer_close(&c);
+	rig_until(&r, log_has(&r, "\"alpn\":\"h2\""));
+	rig_close(&r);
+}
+
+static void alpn_with_http_1_1_alone_gets_that(void **state)
+{
+	static const unsigned char old[] = "\x08http/1.1";
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_tls_rig(&r);
+	SSL_CTX_set_alpn_protos(r.client_ctx, old, 9);
 	ask_tls(&r, &c, "api.test", GET, "\r\n\r\nhi");
 	peer_close(&c);
 	rig_until(&r, log_has(&r, "\"alpn\":\"http/1.1\""));
+	rig_close(&r);
+}
+
+/* RFC 9113 3.2: over TLS it is agreed on. */
+static void the_preface_of_http_2_without_alpn_is_refused_in_words(void **state)
+{
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	open_tls_rig(&r);
+	ask_tls(&r, &c, "api.test", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 505 ");
+	peer_close(&c);
 	rig_close(&r);
 }
 
@@ -589,8 +619,10 @@ int main(void)
 		cmocka_unit_test(hello_with_another_name_is_refused),
 		cmocka_unit_test(name_in_other_case_and_with_a_dot_is_the_same),
 		cmocka_unit_test(denied_name_in_a_hello_gets_an_alert),
-		cmocka_unit_test(alpn_without_http_1_1_is_refused),
-		cmocka_unit_test(alpn_with_both_gets_http_1_1),
+		cmocka_unit_test(alpn_that_nobody_speaks_is_refused),
+		cmocka_unit_test(alpn_with_both_gets_h2),
+		cmocka_unit_test(alpn_with_http_1_1_alone_gets_that),
+		cmocka_unit_test(the_preface_of_http_2_without_alpn_is_refused_in_words),
 		cmocka_unit_test(alpn_with_http_1_0_alone_gets_that),
 		cmocka_unit_test(client_before_tls_1_2_is_refused),
 		cmocka_unit_test(broker_without_a_leaf_gets_the_client_an_alert),

@@ -6,6 +6,8 @@
 #include <cmocka.h>
 
 #include "conf/buf.h"
+#include <stdio.h>
+
 #include "proxy/hello.h"
 
 /* ---- hellos made here ---- */
@@ -105,6 +107,27 @@ static void a_hello_is_read_however_records_and_segments_cut_it(void **state)
 		check_good(&h);
 		buf_free(&b);
 	}
+}
+
+/* As OpenSSL 3.5 sends it, with a share for X25519MLKEM768. */
+static void a_real_post_quantum_hello_is_read_wherever_it_is_cut(void **state)
+{
+	static char bytes[4096];
+	FILE *f = fopen("fuzz/fuzz_hello.in/post-quantum", "r");
+	struct hello h;
+	size_t size;
+
+	(void)state;
+	assert_non_null(f);
+	size = fread(bytes, 1, sizeof(bytes), f);
+	fclose(f);
+	assert_in_range(size, 1500, 2000);
+	for (size_t n = 0; n < size; n++)
+		assert_int_equal(hello_parse(str_n(bytes, n), &h), HELLO_MORE);
+	assert_int_equal(hello_parse(str_n(bytes, size), &h), HELLO_DONE);
+	assert_string_equal(h.sni, "api.test");
+	assert_int_equal(h.alpn_n, 12);
+	assert_memory_equal(h.alpn, "\x02h2\x08http/1.1", 12);
 }
 
 static void padding_of_16_kilobytes_is_no_trouble(void **state)
@@ -375,6 +398,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hello_is_read_however_records_and_segments_cut_it),
+		cmocka_unit_test(a_real_post_quantum_hello_is_read_wherever_it_is_cut),
 		cmocka_unit_test(padding_of_16_kilobytes_is_no_trouble),
 		cmocka_unit_test(a_hello_without_a_name_says_so),
 		cmocka_unit_test(a_nul_in_the_name_does_not_end_it),

@@ -72,11 +72,25 @@ static void the_next_request_under_the_same_rule_has_it_and_no_third_unless_give
 	assert_false(take(rule, 7));
 }
 
-static void another_rule_has_nothing_of_it_and_then_nobody_has(void **state)
+static void another_rule_has_nothing_of_it(void **state)
 {
 	(void)state;
 	put(GRANT_LASTS_MS);
 	assert_false(take(other, 7));
+	assert_true(take(rule, 7));
+}
+
+static void as_many_are_kept_as_there_were_at_once_and_no_more_than_the_limit(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < KEPT_GRANTS_MAX + 5; i++)
+		put(GRANT_LASTS_MS);
+	for (unsigned i = 0; i < KEPT_GRANTS_MAX; i++) {
+		assert_true(take(rule, 7));
+		fields_wipe(&edits);
+		scrub_free(scrub);
+		scrub = NULL;
+	}
 	assert_false(take(rule, 7));
 }
 
@@ -124,7 +138,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(the_next_request_under_the_same_rule_has_it_and_no_third_unless_given_back),
-		CASE(another_rule_has_nothing_of_it_and_then_nobody_has),
+		CASE(another_rule_has_nothing_of_it),
+		CASE(as_many_are_kept_as_there_were_at_once_and_no_more_than_the_limit),
 		CASE(a_new_policy_ends_it),
 		CASE(one_that_does_not_last_is_not_kept),
 		CASE(it_is_wiped_when_its_time_is_over_without_a_request),

@@ -82,6 +82,33 @@ static void requests_refusals_and_credentials_are_counted(void **state)
 	free(text);
 }
 
+static void connections_that_were_not_opened_count_as_requests(void **state)
+{
+	struct log_summary *s = log_summary_new();
+	json_t *o;
+	char *text;
+
+	(void)state;
+	add(s, "connection", "\"phase\":\"open\",\"verdict\":\"allow\",\"destination\":\"x.test\",\"protocol\":\"tcp\"");
+	add(s, "connection", "\"phase\":\"close\",\"verdict\":\"allow\",\"destination\":\"x.test\",\"protocol\":\"tcp\","
+			     "\"bytes_up\":3,\"bytes_down\":5");
+	add(s, "connection", "\"phase\":\"close\",\"verdict\":\"allow\",\"destination\":\"x.test\",\"protocol\":\"https\","
+			     "\"tls\":\"passthrough\",\"bytes_up\":10");
+	add(s, "connection", "\"phase\":\"close\",\"verdict\":\"deny\",\"destination\":\"x.test\",\"protocol\":\"tcp\","
+			     "\"rule\":\"db\",\"reason\":\"limit-reached: upload of 100 bytes\",\"bytes_up\":100");
+	add(s, "connection", "\"phase\":\"close\",\"verdict\":\"allow\",\"destination\":\"x.test\",\"protocol\":\"https\","
+			     "\"tls\":\"TLSv1.3\",\"bytes_up\":1000");
+	text = print(s, 10, true);
+	o = json_loads(text, 0, NULL);
+	assert_non_null(o);
+	assert_int_equal(number(o, "hosts", "x.test", "requests"), 2);
+	assert_int_equal(number(o, "hosts", "x.test", "refused"), 1);
+	assert_int_equal(number(o, "hosts", "x.test", "bytes_up"), 113);
+	assert_int_equal(number(o, "hosts", "x.test", "bytes_down"), 5);
+	json_decref(o);
+	free(text);
+}
+
 static void what_a_box_has_said_cannot_drive_a_terminal(void **state)
 {
 	struct log_summary *s = log_summary_new();
@@ -158,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_refusals_and_credentials_are_counted),
+		cmocka_unit_test(connections_that_were_not_opened_count_as_requests),
 		cmocka_unit_test(what_a_box_has_said_cannot_drive_a_terminal),
 		cmocka_unit_test(the_largest_come_first_and_so_many_as_are_asked_for),
 		cmocka_unit_test(names_beyond_the_limit_are_counted_together),

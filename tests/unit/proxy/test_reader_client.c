@@ -33,9 +33,14 @@ static bool compile_at(const char *path, int *memfd, unsigned *warnings)
 	struct said s = said_begin();
 	struct buf diagnostics;
 	bool good;
+	int source;
 
 	buf_init(&diagnostics, MSG_DIAGNOSTICS_MAX);
-	good = reader_compile(path, NULL, memfd, warnings, &diagnostics);
+	source = reader_source_told(path);
+	good = source >= 0 && reader_compile(&(struct reader_job){ .file = path, .source = source },
+					     memfd, warnings, &diagnostics);
+	if (source >= 0)
+		close(source);
 	said_end(s, said);
 	snprintf(told, sizeof(told), "%.*s", STR_ARG(buf_str(&diagnostics)));
 	buf_free(&diagnostics);

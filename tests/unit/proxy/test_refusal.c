@@ -239,7 +239,7 @@ static void the_phrase_says_the_same_in_one_line_of_ascii(void **state)
 
 static void a_phrase_is_of_bounded_length_for_every_reason(void **state)
 {
-	char text[4096];
+	char text[4096] = "";
 	struct refusal r = { .id = "0123456789abcdef", .rule = str_n(text, sizeof(text)),
 			     .why = str_n(text, sizeof(text)) };
 

@@ -167,6 +167,32 @@ static void full_is_said_until_the_queue_is_low_and_then_the_owner_is_woken(void
 	assert_true(end.wakes > before);
 }
 
+/* Between the two passes the wake that the first has asked for has not come yet. */
+static void what_two_passes_queue_before_a_wake_goes_out_whole(void **state)
+{
+	static char piece[STREAM_HIGH];
+	size_t all = 10 * sizeof(piece), got = 0, more;
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		buf_put(stream_out(end.s), piece, sizeof(piece));
+	assert_true(stream_full(end.s));
+	while (stream_queued(end.s) > 0) {
+		got += read_all();
+		stream_settle(end.s);
+	}
+	for (int i = 0; i < 5; i++)
+		buf_put(stream_out(end.s), piece, sizeof(piece));
+	stream_settle(end.s);
+	assert_true(stream_queued(end.s) > 0);
+	do {
+		spin();
+		more = read_all();
+		got += more;
+	} while (more);
+	assert_int_equal(got, all);
+}
+
 static void queue_over_its_limit_is_a_failure(void **state)
 {
 	static char piece[STREAM_HIGH];
@@ -402,6 +428,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(reading_stops_at_the_limit_and_goes_on_when_room_was_made, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_goes_out_before_settling_or_while_held, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_is_said_until_the_queue_is_low_and_then_the_owner_is_woken, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_two_passes_queue_before_a_wake_goes_out_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(queue_over_its_limit_is_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(end_is_told_after_the_last_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(finish_waits_for_what_is_queued, setup, teardown),
