@@ -59,7 +59,7 @@ enum foreign { FOREIGN_STRIP, FOREIGN_REFUSE, FOREIGN_KEEP };
 /* What an allow rule lets through at most; 0: no such limit. A rule whose bytes nobody reads
  * (tcp, passthrough) counts connections where others count requests, and has no "requests". */
 struct rule_limits {
-	uint32_t requests, per_s;	/* so many in any so many seconds: 1, 60 or 3600 */
+	uint32_t requests, per_s;	/* so many at once, and as many again in 1, 60 or 3600 s */
 	uint32_t concurrent;		/* at once */
 	uint64_t upload, download;	/* bytes of one request's, of one connection's, content */
 	uint32_t idle_s, total_s;	/* of one request or connection */

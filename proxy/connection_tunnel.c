@@ -23,6 +23,7 @@
 #include "proxy/clock.h"
 #include "proxy/connection.h"
 #include "proxy/connections.h"
+#include "proxy/limits.h"
 #include "proxy/tunnel.h"
 
 struct passage {
@@ -97,18 +98,6 @@ bool connection_passes_through(const struct connection *c)
 
 /* ---- limits ---- */
 
-static void least(uint64_t *kept, uint64_t limit)
-{
-	if (limit && (!*kept || limit < *kept))
-		*kept = limit;
-}
-
-static void least_s(uint32_t *kept, uint32_t limit)
-{
-	if (limit && (!*kept || limit < *kept))
-		*kept = limit;
-}
-
 /* Other tunnels, there or on the way, that the rule allows. No count of them is kept: it would have
  * to be right across every end and every new policy. */
 static uint32_t others_of(const struct connection *c, struct rule_ref rule)
@@ -125,30 +114,28 @@ static uint32_t others_of(const struct connection *c, struct rule_ref rule)
 	return n;
 }
 
-/* What all rules that allow it leave. False: the "concurrent" of *full is used up. That and all
- * else that a rule asks of a tunnel is known before its address is. */
-static bool gather_limits(struct connection *c, struct rule_ref *full)
+/* What all rules that allow it leave. False: no more, for the reason in @why. That and all else
+ * that a rule asks of a tunnel is known before its address is. */
+static bool gather_limits(struct connection *c, char *why, size_t size)
 {
-	struct rule_limits *out = &c->passage->limits;
-	struct rule_ref rules[POLICY_LIMITS_MAX];
 	struct facts f = facts_of(c);
-	size_t n = policy_limits(c->policy, &f, rules, POLICY_LIMITS_MAX);
-	bool room = true;
+	struct limit_rules rules;
 
-	*out = (struct rule_limits){ 0 };
-	for (size_t i = 0; i < n && i < POLICY_LIMITS_MAX; i++) {
-		struct rule_limits l = policy_rule(c->policy, rules[i]).limits;
-
-		least(&out->upload, l.upload);
-		least(&out->download, l.download);
-		least_s(&out->idle_s, l.idle_s);
-		least_s(&out->total_s, l.total_s);
-		if (room && l.concurrent && others_of(c, rules[i]) >= l.concurrent) {
-			*full = rules[i];
-			room = false;
-		}
+	if (!limits_find(c->policy, &f, &rules)) {
+		snprintf(why, size, "more limits than can be held to");
+		return false;
 	}
-	return room;
+	c->passage->limits = rules.least;
+	for (size_t i = 0; i < rules.n; i++) {
+		struct rule_info rule = policy_rule(c->policy, rules.v[i]);
+		uint32_t most = rule.limits.concurrent;
+
+		if (!most || others_of(c, rules.v[i]) < most)
+			continue;
+		snprintf(why, size, "%u at once, by %.*s", most, STR_ARG(rule.id));
+		return false;
+	}
+	return true;
 }
 
 static struct tunnel_limits byte_limits(const struct passage *p)
@@ -200,19 +187,10 @@ static void refuse(struct connection *c, enum refusal_reason reason, const char 
 	connection_refuse(c, reason, why);
 }
 
-static void refuse_full(struct connection *c, struct rule_ref full)
-{
-	struct rule_info rule = policy_rule(c->policy, full);
-	char why[sizeof(c->ended)];
-
-	snprintf(why, sizeof(why), "%u at once, by %.*s", rule.limits.concurrent, STR_ARG(rule.id));
-	refuse(c, REFUSAL_limit_reached, why);
-}
-
 void connection_dial(struct connection *c)
 {
 	struct passage *p = calloc(1, sizeof(*p));
-	struct rule_ref full;
+	char why[sizeof(c->ended)];
 
 	if (!p) {
 		connection_close(c, "out of memory");
@@ -223,8 +201,8 @@ void connection_dial(struct connection *c)
 	c->passage = p;
 	if (c->env.site.proto == PROTO_HTTPS)
 		snprintf(c->tls, sizeof(c->tls), "passthrough");
-	if (!gather_limits(c, &full)) {
-		refuse_full(c, full);
+	if (!gather_limits(c, why, sizeof(why))) {
+		refuse(c, REFUSAL_limit_reached, why);
 		return;
 	}
 	/* What the box says meanwhile waits in its socket. */
@@ -394,7 +372,7 @@ void connection_tunnel_new_policy(struct connection *c)
 	struct passage *p = c->passage;
 	struct facts f = facts_of(c);
 	struct tunnel_limits limits;
-	struct rule_ref full;
+	char why[sizeof(c->ended)];
 
 	if (p->answered)
 		c->decision = decide_last(c);
@@ -408,7 +386,7 @@ void connection_tunnel_new_policy(struct connection *c)
 	if (c->outlawed)
 		return;
 	/* Who is in is not put out by who else is in. */
-	(void)gather_limits(c, &full);
+	(void)gather_limits(c, why, sizeof(why));
 	limits = byte_limits(p);
 	if (p->tunnel)
 		tunnel_limit(p->tunnel, &limits);

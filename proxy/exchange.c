@@ -679,10 +679,8 @@ static bool expects(const struct exchange *x)
  * who does not send it is broken, or means to hold the origin. */
 static uint64_t patience(const struct exchange *x)
 {
-	uint64_t idle = x->env->w->idle_ms;
+	uint64_t idle = x->limits.idle_s ? (uint64_t)x->limits.idle_s * 1000 : x->env->w->idle_ms;
 
-	if (x->limits.idle_s)
-		return (uint64_t)x->limits.idle_s * 1000;
 	if (x->request.body == BODY_LENGTH && !x->answer_begun && exchange_wants_body(x) &&
 	    idle > EXCHANGE_BODY_MS)
 		return EXCHANGE_BODY_MS;

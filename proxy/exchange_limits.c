@@ -9,31 +9,6 @@
 #include "proxy/clock.h"
 #include "proxy/exchange_state.h"
 
-static void least(uint64_t *kept, uint64_t limit)
-{
-	if (limit && (!*kept || limit < *kept))
-		*kept = limit;
-}
-
-static void least_s(uint32_t *kept, uint32_t limit)
-{
-	if (limit && (!*kept || limit < *kept))
-		*kept = limit;
-}
-
-static void gather(struct exchange *x, const struct rule_ref *rules, size_t n)
-{
-	x->limits = (struct rule_limits){ 0 };
-	for (size_t i = 0; i < n; i++) {
-		struct rule_limits l = policy_rule(x->policy, rules[i]).limits;
-
-		least(&x->limits.upload, l.upload);
-		least(&x->limits.download, l.download);
-		least_s(&x->limits.idle_s, l.idle_s);
-		least_s(&x->limits.total_s, l.total_s);
-	}
-}
-
 static void refuse_count(struct exchange *x, const struct limit_no *no)
 {
 	char why[EXCHANGE_WHY_MAX];
@@ -62,15 +37,17 @@ static bool fits(struct exchange *x, uint64_t bytes, uint64_t limit, enum refusa
 
 bool exchange_take_limits(struct exchange *x)
 {
-	struct rule_ref rules[POLICY_LIMITS_MAX];
 	struct facts f = exchange_facts(x);
-	size_t n = policy_limits(x->policy, &f, rules, POLICY_LIMITS_MAX);
+	struct limit_rules rules;
 	struct limit_no no;
 
-	if (n > POLICY_LIMITS_MAX)
-		n = POLICY_LIMITS_MAX;
-	gather(x, rules, n);
-	if (n && !limits_take(x->env->w->limits, x->policy, rules, n, clock_ms(), &x->holds, &no)) {
+	if (!limits_find(x->policy, &f, &rules)) {
+		exchange_refuse(x, REFUSAL_limit_reached, STR("more limits than can be held to"));
+		return false;
+	}
+	x->limits = rules.least;
+	if (rules.n && !limits_take(x->env->w->limits, x->policy, rules.v, rules.n, clock_ms(),
+				    &x->holds, &no)) {
 		refuse_count(x, &no);
 		return false;
 	}

@@ -30,7 +30,7 @@ static void begin_again(struct exchange *x)
 {
 	adopt(x);
 	exchange_forget_grant(x);
-	limits_give_back(&x->holds);
+	limits_undo(&x->holds);
 	x->path.n = x->query.n = 0;
 	x->decided = x->foreign_looked = false;
 	x->step = STEP_CHECK;

@@ -6,7 +6,7 @@
  * @per_ms.
  *
  * First all rules are asked, then all are counted: who is refused by one has cost the others
- * nothing.
+ * nothing. Room in the table is made before the first is looked for: what has been found stays.
  */
 #include "proxy/limits.h"
 
@@ -28,6 +28,37 @@ struct limits {
 	struct limit_count *buckets[LIMITS_BUCKETS];
 	size_t n;
 };
+
+/* ---- what holds ---- */
+
+static void least(uint64_t *kept, uint64_t limit)
+{
+	if (limit && (!*kept || limit < *kept))
+		*kept = limit;
+}
+
+static void least_s(uint32_t *kept, uint32_t limit)
+{
+	if (limit && (!*kept || limit < *kept))
+		*kept = limit;
+}
+
+bool limits_find(const struct policy *p, const struct facts *f, struct limit_rules *out)
+{
+	*out = (struct limit_rules){ 0 };
+	out->n = policy_limits(p, f, out->v, POLICY_LIMITS_MAX);
+	if (out->n > POLICY_LIMITS_MAX)
+		return false;
+	for (size_t i = 0; i < out->n; i++) {
+		struct rule_limits l = policy_rule(p, out->v[i]).limits;
+
+		least(&out->least.upload, l.upload);
+		least(&out->least.download, l.download);
+		least_s(&out->least.idle_s, l.idle_s);
+		least_s(&out->least.total_s, l.total_s);
+	}
+	return true;
+}
 
 /* ---- the table ---- */
 
@@ -97,8 +128,6 @@ static struct limit_count *count_of(struct limits *l, struct str id, uint64_t no
 	for (struct limit_count *c = *bucket_of(l, id); c; c = c->next)
 		if (str_eq(str_n(c->id, c->id_n), id))
 			return c;
-	if (l->n >= LIMITS_MAX)
-		make_room(l, now);
 	return l->n < LIMITS_MAX ? add(l, id, now) : NULL;
 }
 
@@ -156,6 +185,8 @@ bool limits_take(struct limits *l, const struct policy *p, const struct rule_ref
 	struct rule_info info[POLICY_LIMITS_MAX];
 
 	holds->n = 0;
+	if (l->n + n > LIMITS_MAX)
+		make_room(l, now);
 	for (size_t i = 0; i < n && i < POLICY_LIMITS_MAX; i++) {
 		info[i] = policy_rule(p, rules[i]);
 		holds->v[i] = count_of(l, info[i].id, now);
@@ -172,6 +203,17 @@ void limits_give_back(struct limit_holds *holds)
 	for (size_t i = 0; i < holds->n; i++)
 		holds->v[i]->live--;
 	holds->n = 0;
+}
+
+void limits_undo(struct limit_holds *holds)
+{
+	for (size_t i = 0; i < holds->n; i++) {
+		struct limit_count *c = holds->v[i];
+		uint64_t one = c->requests ? (uint64_t)c->per_s * 1000 : 0;
+
+		c->missing -= one < c->missing ? one : c->missing;
+	}
+	limits_give_back(holds);
 }
 
 /* ---- life ---- */

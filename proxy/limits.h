@@ -35,6 +35,17 @@ struct limit_no {
 	uint32_t wait_s;		/* until the next may pass; 0: it depends on the others */
 };
 
+/* All rules that limit one request or connection, and what they leave together. */
+struct limit_rules {
+	size_t n;
+	struct rule_ref v[POLICY_LIMITS_MAX];
+	struct rule_limits least;	/* of bytes and of seconds; the rest is each rule's own */
+};
+
+/* False: they are more than POLICY_LIMITS_MAX, which the loader lets nobody write. Some would not
+ * be held to: it is not to pass. */
+must_use bool limits_find(const struct policy *p, const struct facts *f, struct limit_rules *out);
+
 struct limits *limits_new(void);
 void limits_free(struct limits *l);
 /* Counts one request against each of @rules. False: one of them says no, and nothing was counted.
@@ -42,5 +53,7 @@ void limits_free(struct limits *l);
 must_use bool limits_take(struct limits *l, const struct policy *p, const struct rule_ref *rules,
 			  size_t n, uint64_t now, struct limit_holds *holds, struct limit_no *no);
 void limits_give_back(struct limit_holds *holds);
+/* The same for a request that was never made: it does not count against "requests" either. */
+void limits_undo(struct limit_holds *holds);
 
 #endif

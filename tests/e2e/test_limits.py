@@ -88,6 +88,19 @@ def so_many_at_once_and_the_next_when_one_is_over(bed):
     b.check(run.out.split() == ["0200", "0"], "both were answered in the end", run.out)
 
 
+def streams_of_one_connection_are_counted_each(bed):
+    origin = _origin(bed)
+    run = bed.start("curl -sS --no-progress-meter --http2 -Z -o /tmp/a -o /tmp/b -o /tmp/c -w '%{stderr}%{http_code} %{http_version}\\n' "
+                    "https://once.test/hold https://once.test/hold https://once.test/hold 2>&1", POLICY)
+    b.check(origin.held.wait(60), "one is held")
+    lines = [run.process.stdout.readline() for _ in range(2)]
+    b.check(lines == [b"429 2\n"] * 2, "the others are refused meanwhile", lines)
+    origin.go.set()
+    run.wait(60)
+    b.check(run.out == "200 2\n", "it goes on", run.out)
+    b.check(len({r["connection"] for r in run.records("request", phase="end")}) == 1, "all in one connection", run.records("request"))
+
+
 def an_upload_over_its_bytes_is_refused_before_it_is_sent_where_it_says_its_length(bed):
     run = _run(bed, "head -c 20000 /dev/zero > /tmp/f; curl -sS -w ' %{http_code}' -H Expect: --data-binary @/tmp/f https://sizes.test/up; "
                     "cat /tmp/f | curl -sS -w ' %{http_code}' -H Expect: -T - https://sizes.test/up; "

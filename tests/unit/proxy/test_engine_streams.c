@@ -155,6 +155,26 @@ static void a_body_of_known_length_may_not(void **state)
 	rig_close(&r);
 }
 
+static void nor_where_a_rule_lets_a_stream_stand_still_for_longer(void **state)
+{
+	static const struct rig_rule patient = { .id = "patient", .host = "web.test", .protos = PROTO_HTTP,
+						 .foreign = -1, .limits = { .idle_s = 7200 } };
+	struct rig r;
+	struct peer c;
+
+	(void)state;
+	rig_open_with(&r, &patient, 1, false);
+	r.w.idle_ms = HOUR_MS;
+	r.script = NULL;
+	client_plain(&r, &c, "web.test");
+	peer_send(&c, "POST / HTTP/1.1\r\nHost: web.test\r\nContent-Length: 10\r\n\r\nhalf");
+	rig_until(&r, r.n_origins == 1 && peer_has(&r.origin[0], "half"));
+	pass(&r, EXCHANGE_BODY_MS + 1);
+	rig_until(&r, peer_has(&c, "HTTP/1.1 408 "));
+	peer_close(&c);
+	rig_close(&r);
+}
+
 static void an_answer_that_is_not_read_breaks_off_and_says_whose_fault_it_was(void **state)
 {
 	enum { PIECE = 65536 };
@@ -193,6 +213,7 @@ int main(void)
 		cmocka_unit_test(a_stream_that_stands_still_for_too_long_breaks_off),
 		cmocka_unit_test(a_streamed_request_may_stand_still_as_long),
 		cmocka_unit_test(a_body_of_known_length_may_not),
+		cmocka_unit_test(nor_where_a_rule_lets_a_stream_stand_still_for_longer),
 		cmocka_unit_test(an_answer_that_is_not_read_breaks_off_and_says_whose_fault_it_was),
 	};
 

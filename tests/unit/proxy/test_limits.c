@@ -184,6 +184,104 @@ static void so_many_rules_are_counted_and_what_is_not_counted_does_not_pass(void
 	free(held);
 }
 
+/* A rule that is found makes no room for the next of the same request, however little it stands at. */
+static void the_rules_of_one_request_do_not_make_room_for_each_other(void **state)
+{
+	const struct made both[] = { { "idle", { .concurrent = 1 } }, { "fresh", { .concurrent = 1 } } };
+	struct limits *l = limits_new();
+	struct limit_holds *held = calloc(LIMITS_MAX, sizeof(*held)), two, more;
+	struct policy *p = make(both, 2);
+	struct limit_no no;
+	char id[16];
+	struct made rule = { id, { .concurrent = 1 } };
+
+	(void)state;
+	assert_non_null(held);
+	for (unsigned i = 0; i < LIMITS_MAX - 1; i++) {
+		struct policy *one;
+
+		snprintf(id, sizeof(id), "r%u", i);
+		one = make(&rule, 1);
+		assert_true(take(l, one, 1, 1, &held[i], &no));
+		policy_free(one);
+	}
+	assert_true(passes(l, p, 1, 1, &no));	/* the table is full, and "idle" stands at nothing */
+	assert_false(take(l, p, 2, 1, &two, &no));
+	assert_true(str_eq(no.rule, STR("fresh")));
+	limits_give_back(&held[0]);
+	assert_true(take(l, p, 2, 1, &two, &no));
+	assert_false(take(l, p, 1, 1, &more, &no));
+	assert_int_equal(no.concurrent, 1);
+	limits_give_back(&two);
+	assert_true(passes(l, p, 1, 1, &no));
+	policy_free(p);
+	limits_free(l);
+	free(held);
+}
+
+static void what_is_undone_was_never_counted(void **state)
+{
+	struct policy *p = make(&three_a_minute, 1);
+	struct limits *l = limits_new();
+	struct limit_holds holds;
+	struct limit_no no;
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		assert_true(take(l, p, 1, 1, &holds, &no));
+		limits_undo(&holds);
+		assert_int_equal(holds.n, 0);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_true(passes(l, p, 1, 1, &no));
+	assert_false(passes(l, p, 1, 1, &no));
+	policy_free(p);
+	limits_free(l);
+}
+
+static void what_rules_leave_together_is_the_least_of_each(void **state)
+{
+	const struct made rules[] = {
+		{ "a", { .upload = 10, .idle_s = 9, .concurrent = 4 } },
+		{ "b", { .upload = 20, .download = 7, .idle_s = 3 } },
+		{ "c", { .total_s = 60 } },
+	};
+	struct policy *p = make(rules, 3);
+	struct facts f = { .host = STR("api.test"), .port = 443, .proto = PROTO_HTTPS };
+	struct limit_rules found;
+
+	(void)state;
+	assert_true(limits_find(p, &f, &found));
+	assert_int_equal(found.n, 3);
+	assert_int_equal(found.least.upload, 10);
+	assert_int_equal(found.least.download, 7);
+	assert_int_equal(found.least.idle_s, 3);
+	assert_int_equal(found.least.total_s, 60);
+	f.host = STR("other.test");
+	assert_true(limits_find(p, &f, &found));
+	assert_int_equal(found.n, 0);
+	policy_free(p);
+}
+
+/* The loader lets no such policy through; an image from elsewhere may still be one. */
+static void more_limits_than_are_kept_let_nothing_through(void **state)
+{
+	struct made rules[POLICY_LIMITS_MAX + 1];
+	struct facts f = { .host = STR("api.test"), .port = 443, .proto = PROTO_HTTPS };
+	struct limit_rules found;
+	struct policy *p;
+
+	(void)state;
+	for (size_t i = 0; i <= POLICY_LIMITS_MAX; i++)
+		rules[i] = (struct made){ "r", { .concurrent = 1 } };
+	p = make(rules, POLICY_LIMITS_MAX);
+	assert_true(limits_find(p, &f, &found));
+	policy_free(p);
+	p = make(rules, POLICY_LIMITS_MAX + 1);
+	assert_false(limits_find(p, &f, &found));
+	policy_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +290,10 @@ int main(void)
 		cmocka_unit_test(who_is_refused_by_one_rule_costs_the_others_nothing),
 		cmocka_unit_test(a_new_policy_goes_on_counting_where_the_old_one_was),
 		cmocka_unit_test(so_many_rules_are_counted_and_what_is_not_counted_does_not_pass),
+		cmocka_unit_test(the_rules_of_one_request_do_not_make_room_for_each_other),
+		cmocka_unit_test(what_is_undone_was_never_counted),
+		cmocka_unit_test(what_rules_leave_together_is_the_least_of_each),
+		cmocka_unit_test(more_limits_than_are_kept_let_nothing_through),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
