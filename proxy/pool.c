@@ -160,6 +160,11 @@ static size_t idle_to(const struct pool *p, const struct site *site)
 	return n;
 }
 
+static bool is_old(const struct upstream *u)
+{
+	return clock_ms() >= u->ready_at + POOL_AGE_MS;
+}
+
 static void keep(struct pool *p, struct upstream *u)
 {
 	if (!u->ops->shared && p->n_idle >= POOL_SITE_IDLE_MAX &&
@@ -199,7 +204,7 @@ static struct upstream *take_idle(struct pool *p, const struct site *site, bool 
 		next = u->next;
 		if (!same_site(&u->site, site))
 			continue;
-		if (upstream_usable(u, look)) {
+		if (!is_old(u) && upstream_usable(u, look)) {
 			leave_ages(u);
 			move(u, UPSTREAM_BUSY);
 			return u;
@@ -221,7 +226,8 @@ static struct upstream *find_waiting(struct pool *p, const struct site *site)
 
 	for (struct upstream *u = p->waiting[hash(site) % POOL_BUCKETS]; u; u = u->next)
 		if (same_site(&u->site, site) && !u->dead && !u->outdated && !upstream_failed(u) &&
-		    (u->place == UPSTREAM_SHARED ? upstream_has_ticket(u) && u->ops->has_room(u)
+		    (u->place == UPSTREAM_SHARED ? upstream_has_ticket(u) && !is_old(u) &&
+							       u->ops->has_room(u)
 						 : joins)) {
 			leave_ages(u);
 			return u;
@@ -257,6 +263,7 @@ bool pool_get(struct pool *p, const struct site *site, struct pool_wish wish, st
 
 void pool_ready(struct upstream *u)
 {
+	u->ready_at = clock_ms();
 	u->pool->hints[hash(&u->site) % POOL_HINTS] = u->ops->shared ? HINT_H2 : HINT_H1;
 	move(u, u->ops->shared ? UPSTREAM_SHARED : UPSTREAM_BUSY);
 }
@@ -269,7 +276,7 @@ void pool_put(struct leg *leg, bool clean)
 	if (u->legs)
 		return;
 	if ((clean || (u->ops && u->ops->shared)) && upstream_ready(u) && upstream_has_ticket(u) &&
-	    u->ops->has_room(u) && !u->outdated)
+	    u->ops->has_room(u) && !u->outdated && !is_old(u))
 		keep(u->pool, u);
 	else
 		upstream_free(u);

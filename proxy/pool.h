@@ -11,7 +11,8 @@
  * Callbacks   none of its own (proxy/upstream.h: wake).
  * Failure     pool_get() is false without memory, or at POOL_MAX.
  * Limits      POOL_MAX connections, POOL_IDLE_MAX of them idle (the longest idle goes first),
- *             POOL_SITE_IDLE_MAX to one site, for POOL_IDLE_MS.
+ *             POOL_SITE_IDLE_MAX to one site, for POOL_IDLE_MS. After POOL_AGE_MS no request more
+ *             goes out on one: a name's new address, or its end, is felt by then.
  * Tests       tests/unit/proxy/test_pool.c, tests/unit/proxy/test_engine.c
  */
 #ifndef PROXY_POOL_H
@@ -23,6 +24,7 @@
 #define POOL_IDLE_MAX 512u
 #define POOL_SITE_IDLE_MAX 256u
 #define POOL_IDLE_MS 60000u
+#define POOL_AGE_MS 600000u
 
 struct pool *pool_new(struct worker *w, const struct tls_trust *trust);
 void pool_free(struct pool *p);

@@ -80,7 +80,7 @@ struct upstream {
 	bool outdated;			/* no further leg comes */
 	unsigned holds;			/* it is at work: freed when that is over */
 	bool dead;
-	uint64_t idle_since;
+	uint64_t ready_at, idle_since;
 
 	struct leg *legs;
 	const struct origin_ops *ops;	/* how it is spoken to; NULL until it is ready */

@@ -70,11 +70,16 @@ def _a(last, ttl=60, name=b"\xc0\x0c"):
     return _rr(1, bytes([203, 0, 113, last]), ttl, name)
 
 
+def _echo_once(request, origin):
+    """So that the next request needs a connection, and an address."""
+    return b.echo(request, origin).replace(b"content-type:", b"connection: close\r\ncontent-type:", 1)
+
+
 def _raw(bed):
     if not hasattr(bed, "raw"):
         bed.raw = Raw(bed, "203.0.113.29")
-        bed.origin = b.Origin(bed, b.http(b.echo), cert=bed.cert("api.test", "*.wide.test"))
-        bed.trap = b.Origin(bed, b.http(b.echo), address="203.0.113.20", cert=bed.cert("api.test", "*.wide.test"))
+        bed.origin = b.Origin(bed, b.http(_echo_once), cert=bed.cert("api.test", "*.wide.test"))
+        bed.trap = b.Origin(bed, b.http(_echo_once), address="203.0.113.20", cert=bed.cert("api.test", "*.wide.test"))
     bed.raw.queries.clear()
     bed.trap.connections = 0
     return bed.raw

@@ -40,7 +40,7 @@ def certificates_that_bear_another_name_get_nothing_of_the_request(bed):
         origins[name] = b.Origin(bed, _one_request(lambda s: b.answer(200)), address=address, cert=cert)
     for name, (_, text) in certs.items():
         run = bed.run(f"curl -sS -i -H 'x-token: hunter2' https://{name}/", POLICY)
-        b.check("HTTP/1.1 502" in run.out and text.lower() in run.out.lower(), f"{name}: {text}", run.out, run.err)
+        b.check("HTTP/2 502" in run.out and text.lower() in run.out.lower(), f"{name}: {text}", run.out, run.err)
         b.check(origins[name].connections and not origins[name].requests, f"{name} got nothing", origins[name].requests)
         b.check(run.records("request", proxy_error="tls_certificate_error"), "recorded", run.records("request"))
     for origin in origins.values():
@@ -112,8 +112,8 @@ def an_origin_that_breaks_off_is_told_apart_from_a_refusal(bed):
                b.Origin(bed, after_the_request, address="203.0.113.25", cert=bed.cert("request.test")),
                b.Origin(bed, lambda s, o: s.recv(4096), address="203.0.113.26", cert=bed.cert("silent.test"))]
     run = bed.run("for n in hello request silent; do curl -sS -i -d x https://$n.test/; echo; done", POLICY)
-    b.check(run.out.count("HTTP/1.1 502") == 3 and run.out.count("connection_terminated") == 3, "each a 502 with its error", run.out, run.err)
-    b.check("HTTP/1.1 403" not in run.out and len(run.records("request", proxy_error="connection_terminated")) == 3, "no policy refusal",
+    b.check(run.out.count("HTTP/2 502") == 3 and run.out.count("connection_terminated") == 3, "each a 502 with its error", run.out, run.err)
+    b.check("HTTP/2 403" not in run.out and len(run.records("request", proxy_error="connection_terminated")) == 3, "no policy refusal",
             run.records("request"))
     for origin in origins:
         origin.close()

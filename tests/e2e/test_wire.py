@@ -242,7 +242,7 @@ run("ip", "route", "replace", "default", "via", gateway)
     _still_works(attacker)
 
 
-def of_all_ports_of_the_gateway_only_53_and_80_answer(bed):
+def of_all_ports_of_the_gateway_only_53_80_and_3128_answer(bed):
     script = r"""
 import errno, socket, time
 gateway = open("/etc/resolv.conf").read().split()[1]
@@ -257,7 +257,7 @@ for port in range(1, 65536):
 print(answered, other, time.monotonic() - start)
 """
     run = bed.run(["python3", "-c", script], POLICY)
-    b.check(run.out.startswith("[53, 80] {} "), "53 and 80 answer, each other one refuses", run.out, run.err)
+    b.check(run.out.startswith("[53, 80, 3128] {} "), "these answer, each other one refuses", run.out, run.err)
     print(f"      65,533 refusals in {float(run.out.split()[-1]):.1f} s", flush=True)
     told = [r for r in run.records("connect") if r["verdict"] == "deny"]
     b.check(100 < len(told) < 20000, "some on record, not all", len(told))

@@ -2,6 +2,7 @@
  * forward, so that an hour passes at once. */
 #include <sys/syscall.h>
 
+#include "proxy/pool.h"
 #include "tests/unit/proxy/engine_rig.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n"
@@ -203,6 +204,51 @@ static void an_answer_that_is_not_read_breaks_off_and_says_whose_fault_it_was(vo
 	rig_close(&r);
 }
 
+static void answer_again(struct peer *p)
+{
+	if (peer_has(p, "\r\n\r\n")) {
+		p->got.n = 0;
+		buf_put_str(stream_out(p->stream), str_of(p->rig->reply));
+	}
+}
+
+static void asks_once_more(struct rig *r, struct peer *c)
+{
+	c->got.n = 0;
+	peer_send(c, GET);
+	rig_until(r, peer_has(c, "\r\n\r\nhi"));
+}
+
+/* Used all the time, or not at all. */
+static void a_connection_to_an_origin_is_used_for_so_long_and_no_longer(void **state)
+{
+	struct rig r;
+	struct peer c;
+	uint64_t age = 0;
+
+	(void)state;
+	rig_open(&r);
+	r.w.idle_ms = HOUR_MS;
+	r.script = answer_again;
+	client_plain(&r, &c, "web.test");
+	asks_once_more(&r, &c);
+	for (; age + POOL_IDLE_MS / 2 < POOL_AGE_MS - A_BIT_MS; age += POOL_IDLE_MS / 2) {
+		pass(&r, POOL_IDLE_MS / 2);
+		asks_once_more(&r, &c);
+	}
+	assert_int_equal(r.dials, 1);
+	for (; age < POOL_AGE_MS; age += POOL_IDLE_MS / 2) {
+		pass(&r, POOL_IDLE_MS / 2);
+		asks_once_more(&r, &c);
+	}
+	assert_int_equal(r.dials, 2);
+	assert_int_equal(pool_idle(r.w.upstreams), 1);
+	pass(&r, POOL_IDLE_MS + 1000);
+	assert_int_equal(pool_count(r.w.upstreams), 0);
+	peer_close(&c);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +261,7 @@ int main(void)
 		cmocka_unit_test(a_body_of_known_length_may_not),
 		cmocka_unit_test(nor_where_a_rule_lets_a_stream_stand_still_for_longer),
 		cmocka_unit_test(an_answer_that_is_not_read_breaks_off_and_says_whose_fault_it_was),
+		cmocka_unit_test(a_connection_to_an_origin_is_used_for_so_long_and_no_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
