@@ -19,7 +19,8 @@
  * Blocking    never, but in appliance_open() and appliance_close(), bounded.
  * Failure     bool: false has told why on stderr (or in a text that is given for it).
  * Limits      settings' limits.sandboxes; the named ones below.
- * Tests       tests/unit/proxy/test_parts.c, test_rings.c, test_sandboxes.c; tests/e2e
+ * Tests       tests/unit/proxy/test_parts.c, test_rings.c, test_policies.c, test_sandboxes.c;
+ *             tests/e2e
  */
 #ifndef PROXY_APPLIANCE_H
 #define PROXY_APPLIANCE_H
@@ -187,8 +188,8 @@ struct reload_report {
 	struct str diagnostics;	/* of what does not load; nothing was changed then */
 };
 typedef void policy_reloaded_fn(void *arg, const struct reload_report *report);
-/* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load;
- * one reload after the other. @fn is called when all roles have taken them. */
+/* Compiles the file of one sandbox (or of all: NULL) anew, and puts all in force where all load.
+ * @fn is called when all roles have taken them. */
 bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_fn *fn, void *arg);
 void policies_source(struct part *from, const struct msg_source_is *m, int *fds, size_t n_fds);
 /* A launcher is there, or one is gone: who is asked for what has not been read. */
@@ -249,6 +250,7 @@ struct sandbox {
 	int leases_fd;
 	struct ring_slot *ring;
 	struct part worker;
+	unsigned policy_read;		/* so many reloads had begun when it was */
 	unsigned awaited[2];		/* POLICY_TAKEN that have not come from dialer and broker */
 	unsigned worker_awaited;	/* and from the worker */
 	bool worker_owed;		/* it is to be given the new policy, when others have it */
@@ -329,7 +331,7 @@ struct appliance {
 	uint32_t last_ring, last_order, last_sandbox, last_join;
 	struct access_table *access;	/* what boxes have asked for */
 	struct compile *compiles;	/* files that are being read or compiled */
-	struct reload *reloads;		/* the first is under way, the others wait for it */
+	struct reload *reloads;		/* under way, and such as wait for one before them */
 	unsigned reloads_begun;		/* who compiles a file beside one may have read it before */
 	struct sandbox *sandboxes;
 	unsigned n_sandboxes;		/* those that have not ended */

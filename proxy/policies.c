@@ -4,8 +4,10 @@
  * compiled by a reader that the launcher starts; what it leaves is a sealed image, mapped and
  * validated here and by each role that is given it. What was read is sealed, too: what the launcher
  * keeps beside the log is what was compiled. A reload compiles every file that is in use, once
- * each; only when all of them load is anything changed. Reloads go one after the
- * other: what was read later is in force later.
+ * each; only when all of them load is anything changed. Reloads of all go one after the other, and
+ * those of one sandbox; one that waits for a disk holds up no reload of another sandbox. What was
+ * read later is in force later: a reload passes over a sandbox whose policy was read after it had
+ * begun.
  *
  * A sandbox's policy is put in force in steps, so that what both policies allow is allowed at every
  * moment of it, and what only one of them allows is refused in words:
@@ -373,6 +375,7 @@ struct reload {
 	char only_name[MSG_SANDBOX_NAME_MAX + 1];
 	struct policy_file **files;	/* compiled anew */
 	size_t n, awaited;
+	unsigned begun;			/* the number of its beginning; 0: it waits for others */
 	bool applied;
 	uint64_t report_by;
 	struct buf diagnostics;
@@ -402,6 +405,9 @@ static void apply(struct reload *r)
 		if (!concerns(r, s))
 			continue;
 		r->report.sandboxes++;
+		if (s->policy_read >= r->begun)
+			continue;
+		s->policy_read = r->begun;
 		for (size_t i = 0; i < r->n; i++) {
 			if (strcmp(r->files[i]->path, s->policy->path) != 0 ||
 			    strcmp(r->files[i]->digest, s->policy->digest) == 0)
@@ -460,7 +466,7 @@ static void begin(struct reload *r)
 	struct appliance *a = r->a;
 	size_t n = 0;
 
-	a->reloads_begun++;
+	r->begun = ++a->reloads_begun;
 	r->awaited = 1;		/* this function itself: an answer may come from within it */
 	for (struct sandbox *s = a->sandboxes; s; s = s->next)
 		n += concerns(r, s);
@@ -480,6 +486,29 @@ static void begin(struct reload *r)
 		compiled(r);
 }
 
+/* Does it wait for one before it? */
+static bool waits(const struct reload *r)
+{
+	for (const struct reload *o = r->a->reloads; o != r; o = o->next)
+		if (!r->only || r->only == o->only)
+			return true;
+	return false;
+}
+
+static void begin_waiting(struct appliance *a)
+{
+	struct reload *r = a->reloads;
+
+	while (r) {
+		if (r->begun || waits(r)) {
+			r = r->next;
+		} else {
+			begin(r);
+			r = a->reloads;		/* it may be over */
+		}
+	}
+}
+
 bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_fn *fn, void *arg)
 {
 	struct reload *r = calloc(1, sizeof(*r)), **at = &a->reloads;
@@ -495,35 +524,44 @@ bool policies_reload(struct appliance *a, struct sandbox *only, policy_reloaded_
 	while (*at)
 		at = &(*at)->next;
 	*at = r;
-	if (at == &a->reloads)
-		begin(r);
+	begin_waiting(a);
 	return true;
 }
 
-static unsigned unsettled(const struct appliance *a)
+static unsigned unsettled(const struct reload *r)
 {
 	unsigned n = 0;
 
-	for (const struct sandbox *s = a->sandboxes; s; s = s->next)
-		n += !is_settled(s);
+	for (const struct sandbox *s = r->a->sandboxes; s; s = s->next)
+		n += concerns(r, s) && !is_settled(s);
 	return n;
+}
+
+static bool is_over(struct reload *r)
+{
+	if (!r->applied)
+		return false;
+	r->report.waiting = unsettled(r);
+	return r->report.waiting == 0 || clock_ms() >= r->report_by;
 }
 
 void policies_step(struct appliance *a)
 {
-	struct reload *r = a->reloads;
+	struct reload **at = &a->reloads, *r;
 
-	if (!r || !r->applied)
-		return;
-	r->report.waiting = unsettled(a);
-	if (r->report.waiting && clock_ms() < r->report_by)
-		return;
-	a->reloads = r->next;
-	r->report.diagnostics = buf_str(&r->diagnostics);
-	r->fn(r->arg, &r->report);
-	reload_free(r);
-	if (a->reloads && !a->closing)
-		begin(a->reloads);
+	while ((r = *at)) {
+		if (!is_over(r)) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		r->report.diagnostics = buf_str(&r->diagnostics);
+		r->fn(r->arg, &r->report);
+		reload_free(r);
+		at = &a->reloads;	/* who was told may have asked for another */
+	}
+	if (!a->closing)
+		begin_waiting(a);
 }
 
 void policies_abandon(struct appliance *a)

@@ -136,6 +136,7 @@ static struct sandbox *make(struct appliance *a, const struct sandbox_spec *spec
 	if (!spec->command)	/* of a box, the runtime says it */
 		snprintf(s->isolation, sizeof(s->isolation), "attached");
 	s->policy = policy_file_hold(spec->policy);
+	s->policy_read = a->reloads_begun;
 	buf_init(&s->ca_pem, MSG_PEM_MAX);
 	buf_init(&s->ca_sealed, MSG_SEALED_MAX);
 	part_init(a, &s->worker, ROLE_WORKER, &worker_hooks, s);

@@ -35,6 +35,10 @@ struct fake {
 	struct msg_launch launch;	/* the last one */
 	struct msg_ring ring;
 	char text[128];			/* of the last message that has one */
+	uint32_t sources[RIG_LOG];	/* what it was asked to read, by number */
+	unsigned n_sources;
+	uint32_t join;			/* of the last SANDBOX */
+	int image;			/* of READ, to be filled; 0: there was none */
 };
 
 static struct appliance rig;
@@ -105,6 +109,14 @@ static void fake_hears(void *arg, uint16_t type, const void *msg, int *fds, size
 	if (type == MSG_RING_POLICY)
 		snprintf(f->text, sizeof(f->text), "%.*s",
 			 STR_ARG(((const struct msg_ring_policy *)msg)->policy));
+	if (type == MSG_SOURCE)
+		f->sources[f->n_sources++] = ((const struct msg_source *)msg)->id;
+	if (type == MSG_SANDBOX)
+		f->join = ((const struct msg_sandbox *)msg)->join;
+	if (type == MSG_READ) {
+		f->image = fds[1];
+		fds[1] = -1;
+	}
 	channel_close_fds(fds, n_fds);
 }
 

@@ -16,11 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "policy/policy.h"
 #include "proxy/launcher.h"
 #include "proxy/messages.h"
+#include "proxy/policy_store.h"
+#include "proxy/reader_client.h"
+#include "said.h"
 #include "sandbox/channel.h"
 
 #define LIMIT_S 20
@@ -42,7 +49,9 @@ static struct {
 	struct msg_wired wired;
 	struct msg_boxed boxed;
 	struct msg_log_file rotated;
-	char text[1100];
+	struct msg_source_is source;
+	unsigned sources;
+	char text[MSG_DIAGNOSTICS_MAX + 1];
 	int fds[8];
 	size_t n_fds;
 } got;
@@ -68,6 +77,11 @@ static void on_message(void *arg, uint16_t type, const void *msg, int *fds, size
 	if (type == MSG_BOXED) {
 		got.boxed = *(const struct msg_boxed *)msg;
 		snprintf(got.text, sizeof(got.text), "%.*s", STR_ARG(got.boxed.text));
+	}
+	if (type == MSG_SOURCE_IS) {
+		got.source = *(const struct msg_source_is *)msg;
+		got.sources++;
+		snprintf(got.text, sizeof(got.text), "%.*s", STR_ARG(got.source.why));
 	}
 	if (type == MSG_ROTATED)
 		got.rotated = *(const struct msg_log_file *)msg;
@@ -302,6 +316,214 @@ static void a_wire_past_the_pool_or_into_what_is_no_namespace_is_refused(void **
 	assert_int_equal(got.wired.code, 0);
 }
 
+/* ---- what lies on somebody's disk ---- */
+
+static void put_file(const char *name, const char *text, char path[PATH_MAX])
+{
+	int fd;
+
+	snprintf(path, PATH_MAX, "%s/%s", w.dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+static void a_policys_file_is_read_whole_and_cannot_change_any_more(void **state)
+{
+	struct msg_source m = { .id = 4 };
+	char path[PATH_MAX], bytes[64];
+
+	(void)state;
+	needs_programs();
+	put_file("policy.yaml", "exeat: 1\n", path);
+	m.file = str_of(path);
+	ask(MSG_SOURCE, &m, NULL, 0);
+	assert_int_equal(got.source.id, 4);
+	assert_string_equal(got.text, "");
+	assert_int_equal(got.n_fds, 1);
+	put_file("policy.yaml", "another\n", path);
+	assert_int_equal(pread(got.fds[0], bytes, sizeof(bytes), 0), 9);
+	assert_memory_equal(bytes, "exeat: 1\n", 9);
+	assert_true(reader_sealed(got.fds[0]));
+	unlink(path);
+}
+
+static void what_is_no_policys_file_is_told(void **state)
+{
+	char path[PATH_MAX], longer[MSG_PATH_MAX];
+	struct msg_source m = { .id = 4, .file = str_of(w.dir) };
+
+	(void)state;
+	needs_programs();
+	ask(MSG_SOURCE, &m, NULL, 0);
+	assert_non_null(strstr(got.text, "is a folder, not a policy"));
+	m.file = STR("/nowhere/policy.yaml");
+	ask(MSG_SOURCE, &m, NULL, 0);
+	assert_string_equal(got.text, "the policy /nowhere/policy.yaml: No such file or directory");
+	snprintf(path, sizeof(path), "%s/pipe", w.dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	m.file = str_of(path);
+	ask(MSG_SOURCE, &m, NULL, 0);	/* nobody writes to it */
+	assert_non_null(strstr(got.text, "is no regular file"));
+	unlink(path);
+	memset(longer, '/', sizeof(longer));
+	m.file = str_n(longer, sizeof(longer));	/* one byte less would be the root */
+	ask(MSG_SOURCE, &m, NULL, 0);
+	assert_non_null(strstr(got.text, "File name too long"));
+	assert_int_equal(got.n_fds, 0);
+}
+
+/* A file system that nobody serves. */
+static int mount_hung(const char *folder)
+{
+	char options[80];
+	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	assert_true(fuse >= 0);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	assert_int_equal(mount("hung", folder, "fuse.hung", 0, options), 0);
+	return fuse;
+}
+
+static void a_disk_that_hangs_holds_up_no_other_order(void **state)
+{
+	char folder[80], path[100];
+	struct msg_source hung = { .id = 1 }, absent = { .id = 2, .file = STR("/nowhere") };
+	struct msg_wire wire = { .id = 3, .index = 1 }, into = { .id = 5, .index = 2 };
+	struct msg_ping ping = { .id = 4 };
+	int fuse;
+
+	(void)state;
+	needs_programs();
+	snprintf(folder, sizeof(folder), "%s/hung", w.dir);
+	snprintf(path, sizeof(path), "%s/policy.yaml", folder);
+	fuse = mount_hung(folder);
+	hung.file = into.netns = str_of(path);
+	assert_int_equal(channel_send(w.c, MSG_SOURCE, &hung, NULL, 0), OK);
+	assert_int_equal(channel_send(w.c, MSG_WIRE, &into, NULL, 0), OK);
+	ask(MSG_SOURCE, &absent, NULL, 0);
+	assert_int_equal(got.source.id, 2);
+	ask(MSG_WIRE, &wire, NULL, 0);
+	assert_int_equal(got.wired.id, 3);
+	assert_int_equal(got.wired.code, 0);
+	ask(MSG_PING, &ping, NULL, 0);
+	assert_true(got.pong);
+	assert_int_equal(got.sources, 1);
+	close(fuse);	/* whoever hangs there has an error now */
+	wait_for(got.sources == 2 && got.wired.id == 5);
+	assert_int_equal(got.source.id, 1);
+	assert_int_not_equal(got.wired.code, 0);
+	assert_int_equal(umount2(folder, MNT_DETACH), 0);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+/* ---- what is kept of a policy ---- */
+
+#define POLICY_FILE "/made/policy.yaml"
+#define POLICY_TEXT(host) "exeat: 1\nprecedence: deny-over-allow\nallow:\n  - {id: a, hosts: [" host "]}\n"
+
+static int source_of(const char *text, bool sealed)
+{
+	int fd = memfd_create("source", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	assert_true(!sealed || fcntl(fd, F_ADD_SEALS, POLICY_SEALS) == 0);
+	return fd;
+}
+
+static void digest_of(const char *text, char out[POLICY_DIGEST_HEX + 1])
+{
+	int source = source_of(text, true), image;
+	struct reader_job job = { .file = POLICY_FILE, .source = source, .settings = w.settings,
+				  .programs = w.programs };
+	struct policy *p;
+
+	assert_true(reader_compile(&job, &image, NULL, NULL));
+	assert_int_equal(policy_map(&image, 1, &p), OK);
+	snprintf(out, POLICY_DIGEST_HEX + 1, "%.*s", STR_ARG(policy_digest(p)));
+	policy_free(p);
+	close(image);
+	close(source);
+}
+
+static void keep(const char *digest, int source)
+{
+	struct msg_keep_policy m = { .digest = str_of(digest), .file = STR(POLICY_FILE) };
+
+	assert_int_equal(channel_send(w.c, MSG_KEEP_POLICY, &m, &source, 1), OK);
+	close(source);
+}
+
+/* Its stderr is the test's from now on. */
+static struct said restart_launcher(void)
+{
+	struct said s;
+
+	channel_free(w.c);
+	assert_int_equal(waitpid(w.pid, NULL, 0), w.pid);
+	got.ready = false;
+	s = said_begin();
+	start_launcher();
+	return s;
+}
+
+static bool has_said(struct said s, const char *words)
+{
+	char text[SAID_MAX];
+	ssize_t n = pread(s.memory, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return strstr(text, words) != NULL;
+}
+
+static bool is_kept(const char *digest)
+{
+	int fd = -1;
+	bool is = policy_store_find(w.log, str_of(digest), &fd) == OK;
+
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
+/* Nothing comes when it is done: the launcher's other answers are taken for a clock. */
+#define turn_until(cond)                                                                          \
+	do {                                                                                      \
+		time_t end_ = time(NULL) + LIMIT_S;                                               \
+		while (!(cond) && time(NULL) < end_)                                              \
+			ask(MSG_PING, &(struct msg_ping){ .id = 9 }, NULL, 0);                    \
+		assert_true(cond);                                                                \
+	} while (0)
+
+static void a_source_is_kept_as_what_a_reader_makes_of_it_and_nothing_else(void **state)
+{
+	char one[POLICY_DIGEST_HEX + 1], two[POLICY_DIGEST_HEX + 1], path[200];
+	char said[SAID_MAX];
+	struct said s;
+
+	(void)state;
+	needs_programs();
+	digest_of(POLICY_TEXT("one.test"), one);
+	digest_of(POLICY_TEXT("two.test"), two);
+	s = restart_launcher();
+	keep(one, source_of(POLICY_TEXT("two.test"), true));
+	turn_until(has_said(s, POLICY_FILE " is not kept beside the log: is another's\n"));
+	keep(one, source_of("nonsense", true));
+	turn_until(has_said(s, "is not kept beside the log: does not load\n"));
+	keep(one, source_of(POLICY_TEXT("one.test"), false));
+	turn_until(has_said(s, "is not kept beside the log: can still be changed\n"));
+	keep(two, source_of(POLICY_TEXT("two.test"), true));
+	turn_until(is_kept(two));
+	assert_false(is_kept(one));
+	said_end(s, said);
+	snprintf(path, sizeof(path), "%s.policies/%s", w.log, two);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s.policies", w.log);
+	assert_int_equal(rmdir(path), 0);	/* and nothing else lies there */
+}
+
 /* ---- boxes ---- */
 
 static void ask_box(struct msg_box *m, const char *texts, size_t n)
@@ -410,6 +632,10 @@ int main(void)
 		CASE(a_second_launcher_outlives_the_first),
 		CASE(a_wire_is_made_once_for_each_number),
 		CASE(a_wire_past_the_pool_or_into_what_is_no_namespace_is_refused),
+		CASE(a_policys_file_is_read_whole_and_cannot_change_any_more),
+		CASE(what_is_no_policys_file_is_told),
+		CASE(a_disk_that_hangs_holds_up_no_other_order),
+		CASE(a_source_is_kept_as_what_a_reader_makes_of_it_and_nothing_else),
 		CASE(a_box_with_a_bad_command_is_refused),
 		CASE(a_box_that_would_see_what_it_must_not_is_refused),
 		CASE(a_log_that_is_not_there_is_not_rotated),

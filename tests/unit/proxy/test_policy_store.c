@@ -110,6 +110,24 @@ static void what_was_put_in_is_found_by_its_digest_and_its_beginning(void **stat
 	assert_int_equal(st.st_mode & 07777, 0700);
 }
 
+static void one_that_is_there_is_renewed_and_one_that_is_not_is_told(void **state)
+{
+	char file[160];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(policy_store_renew(path, str_of(digest(1))), ERR_NOTFOUND);
+	assert_int_equal(access(folder, F_OK), -1);	/* to ask makes nothing */
+	assert_int_equal(put(1, "x"), OK);
+	assert_int_equal(policy_store_renew(path, str_of(digest(2))), ERR_NOTFOUND);
+	assert_int_equal(policy_store_renew(path, STR("abcd")), ERR_SYNTAX);
+	snprintf(file, sizeof(file), "%s/%s", folder, digest(1));
+	assert_int_equal(utimensat(AT_FDCWD, file, (struct timespec[]){ { 1, 0 }, { 1, 0 } }, 0), 0);
+	assert_int_equal(policy_store_renew(path, str_of(digest(1))), OK);
+	assert_int_equal(stat(file, &st), 0);
+	assert_true(st.st_mtim.tv_sec > 1);
+}
+
 static void what_is_no_digest_is_refused(void **state)
 {
 	static const char *const bad[] = { "", "abc", "../../etc/passwd", "ABCD", "abcg",
@@ -174,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_was_put_in_is_found_by_its_digest_and_its_beginning),
+		CASE(one_that_is_there_is_renewed_and_one_that_is_not_is_told),
 		CASE(what_is_no_digest_is_refused),
 		CASE(the_one_that_was_not_used_for_longest_goes_first),
 		CASE(one_that_is_too_large_leaves_nothing),

@@ -239,6 +239,73 @@ static void the_third_death_of_its_worker_is_its_end(void **state)
 	assert_int_equal(other->state, SANDBOX_STARTING);
 }
 
+static void give_up(struct part *by, uint32_t sandbox, uint32_t join)
+{
+	const struct msg_sandbox_lost m = { .sandbox = sandbox, .join = join, .why = STR("its dialer's word") };
+	const struct part_hooks *hooks = by == &rig.dialer ? &dialer_hooks : &broker_hooks;
+
+	hooks->message(by, MSG_SANDBOX_LOST, &m, NULL, 0);
+}
+
+static void what_is_said_of_the_worker_before_does_not_hit_the_next(void **state)
+{
+	struct part *const by[] = { &rig.dialer, &rig.broker };
+	struct sandbox *s = create("box");
+	struct fake worker;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		fake_adopt(&worker, &s->worker);
+		fake_ready(&worker, &s->worker);
+		s->join = 7;
+		give_up(by[i], s->number, 6);
+		give_up(by[i], s->number, 8);
+		assert_int_equal(s->worker.state, PART_READY);
+		sandbox_forget(s);	/* its worker is gone, and the next one not joined yet */
+		give_up(by[i], s->number, 7);
+		assert_int_equal(s->worker.state, PART_READY);
+		s->join = 9;
+		give_up(by[i], s->number, 9);
+		assert_int_equal(s->worker.state, PART_ENDING);
+		assert_string_equal(s->worker.why, "its dialer's word");
+		rig_reap(worker.pid, WEXITED);
+		worker.pid = 0;
+		fake_free(&worker);
+	}
+}
+
+static void each_join_has_a_number_of_its_own(void **state)
+{
+	struct fake dialer, broker, worker;
+	struct sandbox *s = create("box"), *other = create("other");
+	uint32_t before;
+
+	(void)state;
+	fake_adopt(&dialer, &rig.dialer);
+	fake_ready(&dialer, &rig.dialer);
+	fake_adopt(&broker, &rig.broker);
+	fake_ready(&broker, &rig.broker);
+	rig.last_join = UINT32_MAX - 1;
+	s->leases_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	s->wire = (struct wire_box){ .netns = -1, .tproxy = dup(0), .dns_udp = dup(0), .dns_tcp = dup(0), .nflog = dup(0) };
+	fake_adopt(&worker, &s->worker);
+	assert_true(sandbox_join(s));
+	before = s->join;
+	assert_int_equal(before, UINT32_MAX);
+	rig_until(dialer.n >= 1 && broker.n >= 1);
+	assert_int_equal(dialer.join, before);
+	assert_int_equal(broker.join, before);
+	sandbox_forget(s);
+	assert_int_equal(s->join, 0);
+	assert_true(sandbox_join(s));
+	assert_int_equal(s->join, 1);	/* 0 would be none */
+	assert_int_equal(other->join, 0);
+	rig_until(dialer.join == 1 && broker.join == 1);
+	fake_free(&worker);
+	fake_free(&dialer);
+	fake_free(&broker);
+}
+
 /* ---- the broker ---- */
 
 static void tell_ca(uint32_t number, struct str pem)
@@ -292,6 +359,8 @@ int main(void)
 		CASE(one_that_was_being_stopped_ends_when_its_maker_dies),
 		CASE(one_that_was_being_stopped_ends_when_it_hears_that_there_is_no_wire_or_box),
 		CASE(the_third_death_of_its_worker_is_its_end),
+		CASE(what_is_said_of_the_worker_before_does_not_hit_the_next),
+		CASE(each_join_has_a_number_of_its_own),
 		CASE(its_authority_is_taken_once_and_must_stay),
 	};
 
