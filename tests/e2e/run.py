@@ -12,7 +12,7 @@ import sys
 
 # Long ones, to whom the build makes no difference but for what the sanitizers see: they run on theirs alone.
 SANITIZED_ALONE = {"test_clients_curl.py", "test_clients_languages.py", "test_clients_packages.py", "test_field_http1.py",
-                   "test_explicit.py", "test_hung.py"}
+                   "test_field_streams.py", "test_explicit.py", "test_hung.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
