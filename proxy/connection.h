@@ -11,7 +11,7 @@
  * Failure     closes itself; how it ended is on record.
  * Limits      times as named here; w->idle_ms between requests, and between the bytes of a tunnel.
  * Tests       tests/unit/proxy/test_engine.c, tests/unit/proxy/test_connection_tunnel.c,
- *             tests/unit/proxy/test_connection_fsm.c
+ *             test_connection_tunnel_limits.c, test_connection_fsm.c
  */
 #ifndef PROXY_CONNECTION_H
 #define PROXY_CONNECTION_H

@@ -212,6 +212,8 @@ static enum result step_dial(struct exchange *x)
 	}
 	if (!upstream_ready(x->leg.up))
 		return WAIT;
+	/* Who is alone on it has it, or tries all the same: an origin that takes none at all is not
+	 * dialled again and again. */
 	if (x->leg.up->ops->has_room(x->leg.up) || x->leg.up->legs == &x->leg)
 		return NEXT;
 	pool_put(&x->leg, false);

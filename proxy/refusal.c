@@ -194,6 +194,14 @@ void refusal_phrase(const struct refusal *r, struct buf *out)
 	put_words(r, out, SPELL_PHRASE);
 }
 
+/* A no is "permission denied"; what was not to be had, or not now, is "unavailable". */
+static struct str grpc_status(enum refusal_reason reason)
+{
+	bool later = refusal_is_trouble(reason) || rows[reason].retry == RETRY_LATER;
+
+	return later ? STR("14") : STR("7");
+}
+
 void refusal_grpc(const struct refusal *r, struct fields *fields)
 {
 	struct buf message;
@@ -201,7 +209,7 @@ void refusal_grpc(const struct refusal *r, struct fields *fields)
 	buf_init(&message, 3 * REFUSAL_PHRASE_MAX);
 	put_words(r, &message, SPELL_GRPC);
 	fields_add(fields, STR("content-type"), STR("application/grpc"));
-	fields_add(fields, STR("grpc-status"), STR("7"));
+	fields_add(fields, STR("grpc-status"), grpc_status(r->reason));
 	fields_add(fields, STR("grpc-message"), buf_str(&message));
 	buf_free(&message);
 }

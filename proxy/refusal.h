@@ -104,8 +104,9 @@ const char *refusal_retry(enum refusal_reason reason);	/* "never", "later", "ask
  * trying later can help) and body (application/problem+json, RFC 9457). The problem's type is
  * "urn:exeat:refusal:" and the reason's name. */
 void refusal_answer(const struct refusal *r, struct fields *fields, struct buf *body);
-/* The same for gRPC, whose clients look at nothing else: status 7, "permission denied", and the phrase
- * as its message. The answer is a head alone, with status 200. */
+/* The same for gRPC, whose clients look at nothing else: status 7, "permission denied", for a no and
+ * 14, "unavailable", for trouble and for what may pass later, with the phrase as its message. The
+ * answer is a head alone, with status 200. */
 void refusal_grpc(const struct refusal *r, struct fields *fields);
 /* The reason phrase of the status line: title, rule, its reason, the id. Many clients show nothing
  * else of an answer that is an error. */

@@ -254,7 +254,7 @@ for n in range(1000000):
 def an_address_that_was_told_before_leads_to_its_name_after_any_death(bed):
     _origin(bed)
     a = Appliance(bed, {"api": POLICY}, SECRETS)
-    workspace = f"{a.dir}/work"
+    workspace = f"{a.dir}/shared"
     os.mkdir(workspace)
     a.start_box("one", ["python3", "-c", BY_ADDRESS, "first.wide.test"], "api", ["--workspace", workspace])
     b.wait_until("the address", lambda: "address" in a.box_said("one"))
@@ -372,18 +372,18 @@ def while_the_broker_is_away_streams_go_on_and_new_grants_wait(bed):
     server = b.Origin(bed, slow, address="203.0.113.11", cert=bed.cert("slow.test"))
     bed.dns.zone["slow.test"] = ["203.0.113.11"]
     a = Appliance(bed, {"api": POLICY}, SECRETS, exeat=f"{folder}/exeat")
-    os.mkdir(f"{a.dir}/work")
+    os.mkdir(f"{a.dir}/shared")
     a.start_box("slow", ["python3", "-c", SLOW], "api")
     b.wait_until("the slow request", lambda: server.connections)
     slow.line(a)
-    a.start_box("asks", ["python3", "-c", BY_ADDRESS, "api.test"], "api", ["--workspace", f"{a.dir}/work"])
+    a.start_box("asks", ["python3", "-c", BY_ADDRESS, "api.test"], "api", ["--workspace", f"{a.dir}/shared"])
     a.start_load("other", "api", "first.wide.test")
     a.goes_on("other")
     b.wait_until("its address", lambda: "address" in a.box_said("asks"))
     replace_program(folder, "broker", "while ! [ -e {folder}/go ]; do sleep 0.05; done\nexec {real}")
     os.kill(a.ready("broker")[0], signal.SIGKILL)
     b.wait_until("the broker to be away", lambda: not a.ready("broker"))
-    os.close(os.open(f"{a.dir}/work/0", os.O_CREAT | os.O_WRONLY))
+    os.close(os.open(f"{a.dir}/shared/0", os.O_CREAT | os.O_WRONLY))
     before = a.worker("other")
     os.kill(before, signal.SIGKILL)
     b.wait_until("its successor", lambda: a.worker("other") not in (None, before))

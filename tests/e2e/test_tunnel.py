@@ -78,6 +78,37 @@ def _serve(bed, handler, port=7000, address="203.0.113.11"):
     return b.Origin(bed, handler, address=address, port=port)
 
 
+def _greets(s, _origin):
+    s.sendall(b"220 at your service\r\n")
+    s.sendall(s.recv(100).upper())
+
+
+def a_server_that_speaks_first_is_heard_through_the_explicit_proxy(bed):
+    """The proxy's yes goes out before its first word, and what was sent ahead of that yes arrives."""
+    _serve(bed, _greets, port=7005)
+    run = _python(bed, r"""
+def ask(request, n, ahead=b""):
+    s = connect("exeat.internal", 3128)
+    for piece in request: s.sendall(piece + (ahead if piece is request[-1] else b""))
+    f = s.makefile("rb")
+    print(f.read(n)[:12], f.readline(), flush=True)
+    if not ahead: s.sendall(b"quit")
+    print(f.read(), flush=True)
+connect_to = [b"CONNECT raw.test:7005 HTTP/1.1\r\nHost: raw.test:7005\r\n\r\n"]
+socks = [b"\5\1\0" + b"\5\1\0\3\x08raw.test" + struct.pack("!H", 7005)]
+for ahead in (b"", b"early"):
+    ask(connect_to, len(b"HTTP/1.1 200 Connection established\r\n\r\n"), ahead)
+    ask(socks, 12, ahead)
+""")
+    lines = run.out.splitlines()
+    greeting = r"b'220 at your service\r\n'"
+    b.check(lines[::2] == [f"b'HTTP/1.1 200' {greeting}", r"b'\x05\x00\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00' " + greeting] * 2,
+            "its yes, then the banner", run.out, run.err)
+    b.check(lines[1::2] == ["b'QUIT'"] * 2 + ["b'EARLY'"] * 2, "and what was sent", lines)
+    vias = sorted(r["via"] for r in run.records("connection", phase="close", rule="raw"))
+    b.check(vias == ["connect", "connect", "socks5", "socks5"], "on record", vias)
+
+
 def _closed(run):
     return run.record("connection", phase="close")
 

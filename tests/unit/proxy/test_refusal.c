@@ -256,6 +256,34 @@ static void a_phrase_is_of_bounded_length_for_every_reason(void **state)
 	}
 }
 
+static void grpc_is_told_a_no_apart_from_what_is_not_to_be_had(void **state)
+{
+	static const struct {
+		enum refusal_reason reason;
+		const char *status;
+	} rows[] = {
+		{ REFUSAL_policy, "7" }, { REFUSAL_ambiguous_path, "7" }, { REFUSAL_credential_denied, "7" },
+		{ REFUSAL_limit_reached, "14" }, { REFUSAL_log_unavailable, "14" },
+		{ REFUSAL_connection_refused, "14" }, { REFUSAL_tls_certificate, "14" },
+	};
+	struct fields fields;
+	struct str value;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct refusal r = { .reason = rows[i].reason, .rule = STR("r"), .why = STR("50% \xc3\xa9") };
+
+		fields_init(&fields, 4096);
+		refusal_grpc(&r, &fields);
+		assert_true(fields_get(&fields, STR("grpc-status"), &value));
+		assert_true(str_eq(value, str_of(rows[i].status)));
+		assert_true(fields_get(&fields, STR("grpc-message"), &value));
+		assert_non_null(memmem(value.p, value.n, "rule r: 50%25 %C3%A9 (", 22));
+		assert_false(fields_failed(&fields));
+		fields_free(&fields);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +297,7 @@ int main(void)
 		cmocka_unit_test(ids_are_16_hex_digits_and_differ),
 		cmocka_unit_test(an_origin_cannot_name_exeat),
 		cmocka_unit_test(our_own_answer_loses_its_mark_when_an_origin_sends_it),
+		cmocka_unit_test(grpc_is_told_a_no_apart_from_what_is_not_to_be_had),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

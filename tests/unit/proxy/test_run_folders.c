@@ -40,9 +40,9 @@ static int set_up(void **state)
 {
 	(void)state;
 	assert_non_null(mkdtemp(base));
-	snprintf(work, sizeof(work), "%s/work", base);
-	snprintf(log_inside, sizeof(log_inside), "%s/work/log", base);
-	snprintf(log_outside, sizeof(log_outside), "%s/work-log", base);
+	snprintf(work, sizeof(work), "%s/shared", base);
+	snprintf(log_inside, sizeof(log_inside), "%s/shared/log", base);
+	snprintf(log_outside, sizeof(log_outside), "%s/shared-log", base);
 	assert_int_equal(mkdir(work, 0700), 0);
 	touch(log_inside);
 	touch(log_outside);
@@ -113,11 +113,11 @@ static void output_goes_into_no_file_of_the_systems_or_the_logs(void **state)
 	assert_false(output_ok("/etc/is-not-there-yet"));
 	assert_false(output_ok("/tmp/../etc/is-not-there-yet"));
 	assert_false(output_ok(log_outside));
-	snprintf(path, sizeof(path), "%s/work/../work-log", base);
+	snprintf(path, sizeof(path), "%s/shared/../shared-log", base);
 	assert_false(output_ok(path));
 	snprintf(path, sizeof(path), "%s.20260131T120000Z-1", log_outside);
 	assert_false(output_ok(path));
-	snprintf(path, sizeof(path), "%s/work-log.policies/0a", base);
+	snprintf(path, sizeof(path), "%s/shared-log.policies/0a", base);
 	assert_true(output_ok(path));	/* there is no such folder: it will not be opened */
 	snprintf(link, sizeof(link), "%s/link", base);
 	assert_int_equal(symlink(log_outside, link), 0);
@@ -127,7 +127,7 @@ static void output_goes_into_no_file_of_the_systems_or_the_logs(void **state)
 	snprintf(path, sizeof(path), "%s-of-dev", log_outside);
 	assert_true(output_ok(path));
 	assert_true(output_ok(log_inside));
-	snprintf(path, sizeof(path), "%s/work/new", base);
+	snprintf(path, sizeof(path), "%s/shared/new", base);
 	assert_true(output_ok(path));
 }
 
