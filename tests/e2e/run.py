@@ -9,14 +9,22 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 # Long ones, to whom the build makes no difference but for what the sanitizers see: they run on theirs alone.
 SANITIZED_ALONE = {"test_clients_curl.py", "test_clients_languages.py", "test_clients_packages.py", "test_field_http1.py",
                    "test_field_streams.py", "test_explicit.py", "test_hung.py"}
+AT_ONCE = 3     # files: each waits much of its time, and two cores are enough for the rest
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def one(path, build):
+    began = time.monotonic()
+    status, text = run(path, build)
+    return status, text, time.monotonic() - began
+
+
+def run(path, build):
     environment = dict(os.environ, EXEAT=os.path.abspath(os.path.join(build, "exeat")),
                        PYTHONDONTWRITEBYTECODE="1",
                        ASAN_OPTIONS="detect_leaks=0:abort_on_error=0")
@@ -35,10 +43,10 @@ def main():
     if os.path.basename(build) == "debug" and not words:
         files = [f for f in files if os.path.basename(f) not in SANITIZED_ALONE]
     passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for path, (status, text) in zip(files, pool.map(lambda f: one(f, build), files)):
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for path, (status, text, seconds) in zip(files, pool.map(lambda f: one(f, build), files)):
             counts = re.search(r"^(\d+) passed, (\d+) failed$", text, re.M)
-            print(f"-- {os.path.basename(path)}")
+            print(f"-- {os.path.basename(path)} ({seconds:.0f} s)")
             print(re.sub(r"^\d+ passed, \d+ failed\n", "", text, flags=re.M).rstrip(), flush=True)
             good, bad = (int(counts[1]), int(counts[2])) if counts else (0, 1)
             if status != 0 and bad == 0:

@@ -42,12 +42,15 @@ def rest(s):
         return got + b"!" + type(e).__name__.encode()
     return got
 def say(*pieces, end=True):
-    with dial() as s:
-        for p in pieces:
-            s.sendall(p)
-        if end:
-            s.shutdown(socket.SHUT_WR)
-        return rest(s)
+    try:
+        with dial() as s:
+            for p in pieces:
+                s.sendall(p)
+            if end:
+                s.shutdown(socket.SHUT_WR)
+            return rest(s)
+    except ConnectionResetError as e:     # so early can it come
+        return b"!" + type(e).__name__.encode()
 def name(host, port=443, command=1):
     return b"\5\1\0\5" + bytes([command]) + b"\0\3" + bytes([len(host)]) + host.encode() + struct.pack("!H", port)
 def v4(host, port=80):

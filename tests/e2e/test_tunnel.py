@@ -85,7 +85,7 @@ def _greets(s, _origin):
 
 def a_server_that_speaks_first_is_heard_through_the_explicit_proxy(bed):
     """The proxy's yes goes out before its first word, and what was sent ahead of that yes arrives."""
-    _serve(bed, _greets, port=7005)
+    _serve(bed, _greets, port=7004)
     run = _python(bed, r"""
 def ask(request, n, ahead=b""):
     s = connect("exeat.internal", 3128)
@@ -94,8 +94,8 @@ def ask(request, n, ahead=b""):
     print(f.read(n)[:12], f.readline(), flush=True)
     if not ahead: s.sendall(b"quit")
     print(f.read(), flush=True)
-connect_to = [b"CONNECT raw.test:7005 HTTP/1.1\r\nHost: raw.test:7005\r\n\r\n"]
-socks = [b"\5\1\0" + b"\5\1\0\3\x08raw.test" + struct.pack("!H", 7005)]
+connect_to = [b"CONNECT raw.test:7004 HTTP/1.1\r\nHost: raw.test:7004\r\n\r\n"]
+socks = [b"\5\1\0" + b"\5\1\0\3\x08raw.test" + struct.pack("!H", 7004)]
 for ahead in (b"", b"early"):
     ask(connect_to, len(b"HTTP/1.1 200 Connection established\r\n\r\n"), ahead)
     ask(socks, 12, ahead)
